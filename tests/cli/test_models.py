@@ -95,7 +95,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
     def removal(name: str, revision: str | None) -> hub.Removal:
-        return hub.Removal(name, 290_000_000, lambda: names.append(name))
+        return hub.Removal(name, 290_000_000, "a cache of ours", lambda: names.append(name))
 
     monkeypatch.setattr(hub, "plan_removal", removal)
     return names
@@ -104,7 +104,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_removing_asks_first_and_says_how_much(run: Run, removed: list[str]) -> None:
     refused = run("models", "remove", "base.en", stdin=b"n\n")
     assert (refused.exit_code, removed) == (1, [])
-    assert "base.en (290 MB)" in refused.stderr
+    assert "base.en (290 MB) from a cache of ours" in refused.stderr
     result = run("models", "remove", "base.en", stdin=b"y\n")
     assert (result.exit_code, removed) == (0, ["base.en"])
     assert "freed 290 MB" in result.stderr

@@ -59,11 +59,18 @@ def test_the_pace_is_that_of_whoever_names_no_threads() -> None:
     assert list(tuning(options=EngineOptions()).calibration().pace) == [machine_of(EngineOptions())]
 
 
-def test_where_too_little_was_heard_the_careful_framing_stays() -> None:
+def test_where_too_little_was_heard_all_stays_as_it_was() -> None:
     found = tuning(chosen=None)
     assert found.calibration().changes == {}
     assert "heard too little" in found.sentence
-    assert "careful framing" in html(found)
+    assert "as before" in html(found)
+
+
+def test_figures_of_no_windows_are_not_shown() -> None:
+    found = tuning()
+    assert "30 s of padding" in text(found)
+    nothing = tuple(replace(each, windows=0) for each in found.tried)
+    assert "30 s of padding" not in text(replace(found, tried=nothing, chosen=None))
 
 
 def test_where_nothing_shorter_suits_windows_are_padded() -> None:

@@ -69,6 +69,13 @@ def check_any(recordings: Sequence[Found]) -> None:
     raise AudioFileError(f"{recordings[0].name}: there is no such file; check the path")
 
 
+def check_addresses(recordings: Iterable[Found]) -> None:
+    """Raise `OptionError` if the package is missing that opens one kind of the addresses, before a model is loaded."""
+    one_of_each = {each.name.partition("://")[0]: each.name for each in recordings if is_address(each.name)}
+    for name in one_of_each.values():
+        _open_system(name)
+
+
 def _in_one(name: str) -> Iterable[Found]:
     if name in ("", "-"):
         raise OptionError(f"expected a file, a folder, a pattern, an address or a manifest; got {name!r}")

@@ -37,6 +37,8 @@ _TOKENIZER_REPOS = {
     51_866: ("large-v3", "large-v3-turbo"),
 }
 _ENGLISH_VOCAB = 51_864
+_SHARED_CACHE = "the Hugging Face cache, which other programs share"
+_OWN_CACHE = "whispertide's own cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,11 @@ def path(name: str, revision: str | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The files that `remove` would delete from the caches; `size` is the bytes that become free."""
+    """The files that `remove` would delete; `size` is the bytes that become free, `place` names the caches."""
 
     name: str
     size: int
+    place: str
     _delete: Callable[[], None]
 
     def execute(self) -> None:
@@ -116,14 +119,14 @@ class Removal:
         try:
             self._delete()
         except OSError as error:
-            raise CheckpointError(f"{self.name} cannot be removed from {hub_cache()}: {error}") from error
+            raise CheckpointError(f"{self.name} cannot be removed from {self.place}: {error}") from error
 
 
 def plan_removal(name: str, revision: str | None = None) -> Removal:
-    """Plan the removal of a model, or one revision of it, from the Hugging Face cache; deletes nothing yet.
+    """Plan the removal of a model, or one revision of it, from the caches; deletes nothing yet.
 
-    Other programs share that cache. Raises `OptionError` for a bundled model or a path, `CheckpointNotFoundError` when
-    the model is not in the cache.
+    Other programs share the Hugging Face cache. Raises `OptionError` for a bundled model or a path,
+    `CheckpointNotFoundError` when the model is in no cache.
     """
     file = FILES.get(name)
     place = find_model(name, revision) if file is None else file.hub
@@ -134,7 +137,7 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
     commits = [] if place is None else _cached_commits(place)
     from_packages = _kept_from_packages(file, place)
     if not commits and from_packages is None:
-        raise CheckpointNotFoundError(f"{name} is not in the cache {hub_cache()}; there is nothing to remove")
+        raise CheckpointNotFoundError(f"{name} is not on this machine; there is nothing to remove")
     from huggingface_hub import scan_cache_dir
 
     plan = scan_cache_dir(hub_cache()).delete_revisions(*commits) if commits else None
@@ -146,7 +149,8 @@ def plan_removal(name: str, revision: str | None = None) -> Removal:
         if from_packages is not None:
             shutil.rmtree(from_packages)
 
-    return Removal(name, size, delete)
+    places = [_SHARED_CACHE] * bool(plan) + [_OWN_CACHE] * bool(from_packages)
+    return Removal(name, size, " and ".join(places), delete)
 
 
 def _kept_from_packages(file: PublishedFile | None, model: HubModel | None) -> Path | None:

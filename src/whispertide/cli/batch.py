@@ -72,7 +72,7 @@ def batch(
 ) -> ExitCode:
     """Transcribe an archive, one transcript per recording. After an interruption the same command continues."""
     from whispertide.batch.archive import check_folder, open_archive, report_path
-    from whispertide.batch.inputs import check_any, find_recordings
+    from whispertide.batch.inputs import check_addresses, check_any, find_recordings
     from whispertide.batch.plan import plan
 
     if address is not None and where != "ray":
@@ -82,6 +82,7 @@ def batch(
     options, form = replace(arguments.check_options(text), beam=1 if fast else BEAM), form or "txt"
     engine = replace(engine, threads=engine.threads or 1)
     recordings = find_recordings(inputs)
+    check_addresses(recordings)
     tasks = plan(recordings, form)
     check_folder(output)
     if not report_path(output).exists():  # what goes on may have done with all of them

@@ -84,6 +84,7 @@ def _real_or_bundled() -> str:
     except WhispertideError as error:
         reason = error.reason if isinstance(error, UnreachableError) else str(error)
         say(f"{_REAL_MODEL} cannot be downloaded ({reason}): {instead}")
+        say(f"to wait longer for a slow network: whispertide models pull {_REAL_MODEL}, and then the demo again")
         return BUNDLED_MODEL
     return _REAL_MODEL
 

@@ -64,13 +64,13 @@ def remove(
     revision: arguments.Revision = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> ExitCode:
-    """Delete a model from the Hugging Face cache, which other programs share."""
+    """Delete a downloaded model. Other programs share the Hugging Face cache; it says which cache it is, and asks."""
     from whispertide.checkpoint import hub
     from whispertide.checkpoint.download import format_size
 
     removal = hub.plan_removal(name, revision)
     size = format_size(removal.size)
-    if not yes and not typer.confirm(f"remove {name} ({size}) from the Hugging Face cache?", err=True):
+    if not yes and not typer.confirm(f"remove {name} ({size}) from {removal.place}?", err=True):
         say("nothing was removed")
         return ExitCode.FAILURE
     removal.execute()

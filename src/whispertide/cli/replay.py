@@ -57,6 +57,6 @@ def replay(
         another = stream.resolve(start=recording.recipe) if recipe or changes else None
         replayed = replay_recording(recording, loaded[name], another)
         typer.echo(replayed.text)
-        same = "the same text" if replayed.text == recording.text else "another text"
-        say(f"{folder.name}: {seconds(replayed.samples):.1f} s, {replayed.rounds} rounds, {same} as recorded")
+        same = "the same text as" if replayed.text == recording.text else "another text than"
+        say(f"{folder.name}: {seconds(replayed.samples):.1f} s, {replayed.rounds} rounds, {same} recorded")
     return ExitCode.OK

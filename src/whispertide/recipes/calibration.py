@@ -39,7 +39,7 @@ class Calibration:
     """The result of tuning.
 
     changes  of a recipe that leaves its framing open: the framing and its fields, guards, and the rule that says which
-             words stay; none where nothing could be told, so that the careful framing stays
+             words stay; none where nothing could be told, so that all stays as it was
     why      what was measured, in half a sentence for the user
     short    whether this is the short form, which a longer one replaces
     pace     by machine, as `machine_of` names it

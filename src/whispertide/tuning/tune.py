@@ -161,7 +161,7 @@ class Tuning:
     def sentence(self) -> str:
         """The result in a sentence for the user."""
         if self.chosen is None:
-            return f"{self.why}, so tide keeps the careful framing with {self.model}; more audio may tell"
+            return f"{self.why}, so with {self.model} tide goes on as before; more audio may tell"
         return f"tide uses {self.chosen.label} with {self.model} from now on"
 
     def calibration(self, before: Calibration | None = None) -> Calibration:

@@ -72,7 +72,7 @@ def _rule(found: "Tuning") -> list[str]:
 
 def text(found: "Tuning") -> str:
     """Render for a terminal."""
-    parts = [page.text_table(_table(found)), LEGEND]
+    parts = [page.text_table(_table(found)), LEGEND] if found.tried[0].windows else []
     parts += _rule(found)
     if found.rounds:
         parts.append(page.text_table(_threads_table(found)))
