@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sounds import encode, encode_video, frequency, loudness, make_wav, tone, wav_bytes
 from whispertide.audio import track as audio_track
-from whispertide.audio.file import audio_tracks, decode_blocks, duration_of, load_audio, pcm_blocks
+from whispertide.audio.file import audio_tracks, channel_count, decode_blocks, duration_of, load_audio, pcm_blocks
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -78,6 +78,19 @@ def test_channels_are_mixed_by_their_mean(tmp_path: Path, channels: int) -> None
     sound[:, 0] = tone(0.7, 48_000)
     path.write_bytes(make_wav(sound, 48_000, "f32"))
     check_tone(load_audio(path), 0.7, level=0.5 / channels)
+
+
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+def test_a_channel_can_be_had_by_itself(tmp_path: Path, rate: int) -> None:
+    path = tmp_path / "a.wav"
+    sound = np.zeros((len(tone(0.7, rate)), 3), np.float32)
+    sound[:, 1] = tone(0.7, rate)
+    path.write_bytes(make_wav(sound, rate, "f32"))
+    assert channel_count(path) == 3
+    quiet, loud, none = (np.concatenate(list(decode_blocks(path, channel=number))) for number in (1, 2, 4))
+    check_tone(loud, 0.7)
+    assert np.abs(quiet).max() == np.abs(none).max() == 0
+    assert len(none) == len(loud)
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,14 @@ def test_a_run_that_was_killed_in_mid_line_goes_on(tmp_path: Path) -> None:
     report_path(out).write_text(whole[:-20])  # the line of TWO is torn
     part = out / f".two.txt.{os.getpid() + 1}.part"
     part.write_text("Hel")
+    translation = out / f".two.fr.txt.{os.getpid() + 1}.part"
+    translation.write_text("Sal")
     other = out / ".mine.txt.123.part"
     other.touch()
     with archive(out) as second:
         assert second.remaining(TASKS) == [TWO]
         second.keep(TWO, FINE)
-    assert (part.exists(), other.exists()) == (False, True)
+    assert (part.exists(), translation.exists(), other.exists()) == (False, False, True)
     with archive(out) as third:
         assert third.remaining(TASKS) == []
 
@@ -210,3 +212,13 @@ def test_a_folder_where_nothing_can_be_kept_is_told_beforehand(tmp_path: Path) -
             check_folder(tmp_path / name)
     check_folder(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_translations_lie_next_to_the_transcript_and_with_others_it_does_not_go_on(tmp_path: Path) -> None:
+    out, made = tmp_path / "out", replace(MADE, translate_to="fr", translator="nllb")
+    with archive(out, made=made) as first:
+        first.keep(ONE, replace(FINE, others={"fr": "Salut.\n"}))
+    assert (out / "x/one.txt").read_text() == "Hello.\n"
+    assert (out / "x/one.fr.txt").read_text() == "Salut.\n"
+    with pytest.raises(OutputError, match="translate_to"), archive(out):
+        pass

@@ -35,3 +35,10 @@ def test_two_recordings_with_one_transcript_are_refused(other: str) -> None:
 
 def test_both_shapes_of_json_end_in_json() -> None:
     assert [str(task.output) for task in plan([found("a.wav", "a")], "whisper-json")] == ["a.json"]
+
+
+def test_a_translation_takes_a_name_as_well() -> None:
+    recordings = [found("a/talk.mp3", "talk"), found("a/talk.fr.mp3", "talk.fr")]
+    assert len(plan(recordings, "srt")) == 2
+    with pytest.raises(OptionError, match=r"would both become talk\.fr\.srt"):
+        plan(recordings, "srt", ["fr"])

@@ -12,11 +12,13 @@ from fsspec.implementations.memory import MemoryFile
 from typer.testing import CliRunner
 
 from command_line import write_wav
+from scripted_translator import ScriptedTranslator
 from whispertide import api
-from whispertide.batch.worker import Outcome, Ready, Setup, Unfit, Worker
+from whispertide.batch.worker import Outcome, Ready, Setup, Translation, Unfit, Worker
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.translation.translator import TranslationOptions, TranslatorError
 
 CLIPS = Path(__file__).parents[1] / "clips"
 QUIET = CLIPS / "quiet.flac"  # 4.4 s
@@ -138,3 +140,39 @@ def test_a_worker_with_other_weights_or_without_a_model_says_so(setup: Setup) ->
     assert "bring all machines to the same version" in str(other.error)
     missing = Worker(replace(setup, model="/nothing/here")).load()
     assert isinstance(missing, Unfit)
+
+
+@pytest.mark.parametrize("form", ["srt", "json"])
+def test_a_translation_is_a_file_of_its_own_or_in_json(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    opened: list[tuple[str, str]] = []
+
+    def opening(where: str, model: str = "") -> ScriptedTranslator:
+        opened.append((where, model))
+        return ScriptedTranslator(problems=[TranslatorError("too long", "answer")])
+
+    monkeypatch.setattr("whispertide.translation.opening.open_translator", opening)
+    wanted = Translation(TranslationOptions("fr"), "http://localhost:1/v1", "llm")
+    worker = Worker(replace(setup, form=form, translation=wanted))
+    assert worker.load() == Ready()
+    for time in range(2):
+        outcome = worker.transcribe(str(QUIET))
+        assert outcome.state == "done"
+        assert any("too long" in note for note in outcome.notes) == (time == 0)
+    assert opened == [("http://localhost:1/v1", "llm")]
+    assert outcome.text is not None
+    if form == "json":
+        assert not outcome.others
+        assert json.loads(outcome.text)["translations"][0]["text"].startswith("FR: ")
+    else:
+        assert set(outcome.others) == {"fr"}
+        assert "FR: " in outcome.others["fr"]
+        assert "FR: " not in outcome.text
+
+
+def test_a_worker_without_its_translator_says_so(setup: Setup, tmp_path: Path) -> None:
+    wanted = Translation(TranslationOptions("fr"), str(tmp_path))
+    answer = Worker(replace(setup, translation=wanted)).load()
+    assert isinstance(answer, Unfit)
+    assert "model.bin" in str(answer.error)

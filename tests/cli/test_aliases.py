@@ -119,3 +119,40 @@ def test_no_help_lists_them(run: Run, command: str) -> None:
     text = run(command, "--help").stdout
     assert "--output" in text
     assert not [name for name in ALIASES if f"{name} " in text]
+
+
+@pytest.mark.parametrize(
+    ("typed", "most"),
+    [
+        (("--speakers", "TALK"), 8),
+        (("TALK", "--speakers"), 8),
+        (("--speakers", "-f", "srt", "TALK"), 8),
+        (("--speakers", "3", "TALK"), 3),
+        (("--speakers=2", "TALK"), 2),
+    ],
+)
+def test_the_number_of_speakers_may_be_left_out(
+    run: Run,
+    talk: Path,
+    transcriber: FakeTranscriber,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: tuple[str, ...],
+    most: int,
+) -> None:
+    monkeypatch.setattr("whispertide.speakers.embedding.find_embedding", lambda: None)
+    result = run("transcribe", *(str(talk) if part == "TALK" else part for part in typed))
+    assert result.exit_code == 0, result.stderr
+    assert transcriber.offline_options[0].speakers == most
+
+
+@pytest.mark.parametrize(("typed", "told"), [(("--speakers", "21"), "21"), (("--speakers", "-1"), "-1")])
+def test_a_number_of_speakers_that_cannot_be_is_refused(
+    run: Run, talk: Path, typed: tuple[str, ...], told: str
+) -> None:
+    result = run("transcribe", talk, *typed)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_speakers_after_two_hyphens_is_a_file(run: Run) -> None:
+    assert "--speakers" in run("transcribe", "--", "--speakers").stderr

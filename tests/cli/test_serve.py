@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from command_line import Run
+from scripted_translator import ScriptedTranslator
 from served import KnowingModel
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
-from whispertide.server.options import ServerOptions, TranslationAccess
+from whispertide.server.options import ServerOptions
 
 WAIT_S = 180  # files have a low priority
 
@@ -165,7 +166,32 @@ def test_the_operator_chooses_what_is_translated(run: Run, monkeypatch: pytest.M
     result = run("serve", "--port", 0, "--translate-to", "French,de-AT, fr", "--correct", *where)
     assert "enough" in result.stderr
     assert "confirmed text is sent to api.example.test" in result.stderr.replace("\n", " ")
-    assert given[0].translation == TranslationAccess("https://api.example.test/v1", "llm", ("fr", "de"), corrects=True)
+    offered = given[0].translation
+    assert offered is not None
+    assert (offered.languages, offered.corrects) == (("fr", "de"), True)
+    assert offered.translator.host == "api.example.test"
+
+
+def test_a_folder_is_opened_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be 600 MB: what was checked at the start is what translates."""
+    opened: list[ScriptedTranslator] = []
+    given: list[ServerOptions] = []
+
+    def opening(where: str, model: str = "") -> ScriptedTranslator:
+        opened.append(ScriptedTranslator(name=where))
+        return opened[-1]
+
+    def assemble(models: object, recipe: Recipe, options: ServerOptions) -> tuple[Hub, Callable[[], None]]:
+        given.append(options)
+        raise OptionError("enough")
+
+    monkeypatch.setattr("whispertide.translation.opening.open_translator", opening)
+    monkeypatch.setattr("whispertide.server.serving.assemble", assemble)
+    assert "enough" in run("serve", "--port", 0, "--translate-to", "fr", "--translator", "nllb").stderr
+    assert [one.name for one in opened] == ["nllb"]
+    assert given[0].translation is not None
+    assert given[0].translation.translator is opened[0]
+    assert not opened[0].closed
 
 
 @pytest.mark.parametrize(("options", "refused"), [((), False), (("--no-tune",), True)])

@@ -160,3 +160,54 @@ def test_the_second_line_is_the_newest_translation() -> None:
     assert read(captions)["second"] == "Hello!"
     captions.begin("en")
     assert read(captions)["second"] == ""
+
+
+def voiced(*said: tuple[str, float, float, int | None]) -> Event:
+    return Confirmed(
+        0, 0, tuple(Word(text, to_samples(start), to_samples(end), speaker=who) for text, start, end, who in said)
+    )
+
+
+def test_each_voice_has_paragraphs_of_its_own() -> None:
+    captions = Captions()
+    captions.begin("en")
+    captions.take([voiced((" Tea?", 0.1, 0.4, 1), (" Yes", 0.5, 0.8, 2))])
+    first = read(captions)
+    assert (first["text"], first["speakers"]) == ("Tea?\nYes", [1, 2])
+    assert first["names"] == {"1": "Speaker 1", "2": "Speaker 2"}
+    captions.take([voiced(("-is", 0.8, 0.9, 1), (" Now?", 1.0, 1.3, 1))])
+    rest = read(captions, first["run"], first["end"])
+    assert (rest["text"], rest["speakers"]) == ("-is\nNow?", [2, 1]), "a word is one voice's"
+    captions.leave()
+    assert read(captions)["speakers"] == [1, 2, 1, None], "nobody's yet"
+
+
+def test_without_labels_nothing_is_said_of_voices() -> None:
+    captions = Captions()
+    captions.take([confirmed((" Hello", 0.1, 0.5))])
+    assert not {"speakers", "names"} & read(captions).keys()
+
+
+def test_voices_of_another_session_are_others_and_have_names_of_their_own() -> None:
+    captions = Captions()
+    captions.begin("en")
+    captions.take([voiced((" Tea?", 0.1, 0.4, 2))])
+    assert captions.name({2: "Bo"})
+    assert not captions.name({2: "Bo"})
+    captions.begin("en")
+    captions.take([voiced((" Yes", 0.1, 0.4, 1))])
+    assert captions.name({1: "Ann"})
+    whole = read(captions)
+    assert (whole["speakers"], whole["names"]) == ([2, 3], {"2": "Bo", "3": "Ann"})
+    assert captions.name({})
+    assert read(captions)["names"] == {"2": "Bo", "3": "Speaker 3"}
+
+
+def test_voices_of_paragraphs_that_are_dropped_go_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT", 100)
+    captions = Captions()
+    captions.begin("en")
+    captions.take([voiced(*((f" word{n}", n, n + 0.5, 1 + n % 3) for n in range(40)))])
+    whole = read(captions)
+    assert len(whole["speakers"]) == whole["text"].count("\n") + 1
+    assert [1 + int(part[4:]) % 3 for part in whole["text"].split("\n")] == whole["speakers"]

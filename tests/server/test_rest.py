@@ -127,6 +127,7 @@ async def test_files_that_are_no_audio(data: bytes, status: int) -> None:
         assert answer.status_code == status
         assert "Traceback" not in answer.text
         assert answer.json()["error"]["type"] == "invalid_request_error"
+        assert answer.json()["error"]["code"] == "audio", "the page tells that from other refusals"
         assert "None" not in answer.json()["error"]["message"], "what has no name"
         assert (await post(client, wav(1))).status_code == 200
 

@@ -75,6 +75,12 @@ def test_the_verbose_answer_has_what_was_asked_for() -> None:
     ]
 
 
+def test_words_say_whose_they_are_where_that_is_known() -> None:
+    words = answered("verbose_json", "word", segments=[segment(0, " Tea?", 1), segment(1, " Oh.")])["words"]
+    assert [word.get("speaker") for word in words] == [1, None]
+    assert "speaker" not in words[1]
+
+
 def test_clients_get_a_language_and_numbers_also_where_there_are_none() -> None:
     odd = replace(segment(0, " Tea?"), no_speech_prob=math.nan, avg_logprob=-math.inf, window=160_000)
     found = answered("verbose_json", "segment", segments=[odd])["segments"][0]

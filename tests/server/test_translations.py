@@ -21,6 +21,7 @@ from whispertide.server.options import ServerOptions, TranslationAccess
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Settings
 from whispertide.server.translations import LiveTranslation, Translations
+from whispertide.translation.opening import open_translator
 from whispertide.translation.translating import Translating
 from whispertide.translation.translator import TranslationOptions
 from whispertide.types import Word
@@ -29,7 +30,7 @@ FRENCH = {"type": "start", "translate_to": "fr"}
 
 
 def offering(chat: ChatServer, **changes: Any) -> ServerOptions:
-    access = TranslationAccess(chat.url, "llm", ("fr", "de"), corrects=True)
+    access = TranslationAccess(open_translator(chat.url, "llm"), ("fr", "de"), corrects=True)
     return replace(limited(), translation=access, **changes)
 
 
@@ -185,8 +186,7 @@ async def test_a_client_that_comes_back_misses_no_translation() -> None:
 async def test_after_a_restart_what_nobody_has_is_translated(tmp_path: Path) -> None:
     never = threading.Event()
     with chat_server(*[waits(never)] * 2) as chat:
-        options = offering(chat, journal=str(tmp_path))
-        async with served(options) as (server, hub), client(server) as one:
+        async with served(offering(chat, journal=str(tmp_path))) as (server, hub), client(server) as one:
             await one.send(FRENCH)
             await say_everything(one)
             while len(one.text) < len(TEXT):
@@ -196,7 +196,7 @@ async def test_after_a_restart_what_nobody_has_is_translated(tmp_path: Path) -> 
             (live,) = hub.sessions.values()
             assert live.waits_for_translations, "also its end is not lost"
         chat.answers.clear()
-        async with served(options) as (server, _), client(server, back(one)) as again:
+        async with served(offering(chat, journal=str(tmp_path))) as (server, _), client(server, back(one)) as again:
             await again.rest()
         never.set()
     events = [*one.events, *again.events]

@@ -56,6 +56,11 @@ def test_an_empty_body_asks_for_an_address(web: httpx.Client) -> None:
         ('{"page": "https://["}', 400),
         ('{"page": "https://x/%s"}' % ("x" * 500), 400),
         ('{"page": "%s"}' % ("x" * 9000), 413),
+        ('{"names": ["Ann"]}', 400),
+        ('{"names": {"0": "Ann"}}', 400),
+        ('{"names": {"21": "Ann"}}', 400),
+        ('{"names": {"1": 7}}', 400),
+        ('{"names": {"1": "%s"}}' % ("x" * 41), 400),
     ],
 )
 def test_what_cannot_be_asked(web: httpx.Client, body: str, status: int) -> None:

@@ -115,6 +115,12 @@ def wav(seconds: float, rate: int = 16_000, *, promised: int | None = None) -> b
     return head + b"data" + struct.pack("<I", size) + data
 
 
+def sun(seconds: float) -> bytes:
+    """A recording that no browser decodes."""
+    pcm = bytes(round(32_000 * seconds))
+    return struct.pack(">4sIIIII", b".snd", 24, len(pcm), 3, 16_000, 1) + pcm
+
+
 def limited(**limits: Any) -> ServerOptions:
     return ServerOptions(limits=Limits(**limits), work=Work(degrade=False))
 

@@ -23,10 +23,13 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 _READ = 2**16  # bytes asked for at a time
 
 
-def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE, track: int | None = None) -> Iterator[FloatArray]:
+def decode_blocks(
+    source: AudioSource, *, block: int = SAMPLE_RATE, track: int | None = None, channel: int | None = None
+) -> Iterator[FloatArray]:
     """Decode `source` to 16 kHz mono float32, [block] samples at a time (the last block may be shorter).
 
     `track` is the number of the audio track, from 1; None takes the one that ffmpeg prefers (see `audio_tracks`).
+    `channel` is the number of the only channel that is wanted, from 1 (see `channel_count`); None: all are mixed.
 
     A path, or a binary file object from its current position on (which need not be seekable, and stays open).
     Full scale is +-1; samples beyond it are kept. Samples that are no numbers become silence; a `UserWarning`
@@ -40,7 +43,7 @@ def decode_blocks(source: AudioSource, *, block: int = SAMPLE_RATE, track: int |
     if block < 1:
         raise OptionError(f"expected a block of at least 1 sample; got {block}")
     with open_track(source, track) as opened:
-        yield from rechunk(opened.samples(), block)
+        yield from rechunk(opened.samples(channel), block)
         opened.complain()
 
 
@@ -67,6 +70,12 @@ def audio_tracks(source: AudioSource) -> AudioTracks:
     """The audio tracks of a file, numbered from 1. Raises `AudioFileError` as `decode_blocks` does."""
     with open_track(source) as track:
         return track.tracks()
+
+
+def channel_count(source: AudioSource, *, track: int | None = None) -> int:
+    """The number of channels of a file's audio track. Raises `AudioFileError` as `decode_blocks` does."""
+    with open_track(source, track) as opened:
+        return opened.channels
 
 
 def count_seconds(source: AudioSource, most_s: float) -> float:

@@ -261,10 +261,15 @@ class Track:
         except self._av.FFmpegError:  # damaged: it will be skipped
             return 0.0
 
-    def samples(self) -> Iterator[FloatArray]:
-        """Decode all of the track at 16 kHz mono, in portions as they come."""
+    @property
+    def channels(self) -> int:
+        """The number of channels, by the header."""
+        return int(self._stream.codec_context.layout.nb_channels)
+
+    def samples(self, channel: int | None = None) -> Iterator[FloatArray]:
+        """Decode all of the track at 16 kHz mono, in portions as they come: all channels mixed, or one, from 1."""
         for frame in self._frames():
-            yield from self._convert(frame)
+            yield from self._convert(frame, channel)
         yield self._flush()
 
     def _frames(self) -> Iterator[Any]:
@@ -278,9 +283,15 @@ class Track:
         except (self._av.FFmpegError, OSError) as error:
             self._failure = _reason(error)
 
-    def _convert(self, frame: Any) -> Iterator[FloatArray]:
-        """Resample one frame; a new resampler takes over if the rate or the channels change in mid-stream."""
-        rate, channels = frame.sample_rate, frame.layout.nb_channels
+    def _convert(self, frame: Any, channel: int | None) -> Iterator[FloatArray]:
+        """Resample one frame; a new resampler takes over if the rate or the channels change in mid-stream. A channel
+        that the frame does not have is silent.
+        """
+        values = frame.to_ndarray()  # planar: [channels, n]; packed: [1, n * channels]
+        samples = to_float(values.T if frame.format.is_planar else values.reshape(-1, frame.layout.nb_channels))
+        if channel is not None:
+            samples = samples[:, channel - 1 : channel] if channel <= samples.shape[1] else 0 * samples[:, :1]
+        rate, channels = frame.sample_rate, samples.shape[1]
         current = self._resampler
         if current is None or (current.rate_in, current.channels) != (rate, channels):
             # What the old resampler holds belongs before the new audio.
@@ -289,8 +300,6 @@ class Track:
                 current = self._resampler = StreamingResampler(rate, channels)
             except OptionError as error:
                 raise AudioFileError(f"{self._name}: {error}") from error
-        values = frame.to_ndarray()  # planar: [channels, n]; packed: [1, n * channels]
-        samples = to_float(values.T if frame.format.is_planar else values.reshape(-1, channels))
         length_s = len(samples) / rate
         if frame.time is not None:
             self._end_s = frame.time + length_s

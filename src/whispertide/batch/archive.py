@@ -17,18 +17,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
 from whispertide.atomic import CHOOSE_OUTPUT, check_place, replacing, shortened, write_text, writing
-from whispertide.batch.plan import Task
+from whispertide.batch.plan import Task, other_path
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
 
 _STATE = "_batch"
-_LATER = {"languages": "", "keyterms": "", "speakers": 0}  # what folders of earlier versions do not say
+_LATER = {  # what folders of earlier versions do not say
+    **{"languages": "", "keyterms": "", "speakers": 0},
+    **{"translate_to": "", "correct": False, "translator": ""},
+}
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
 
 
@@ -47,6 +50,9 @@ class Provenance:
     languages: str = ""
     keyterms: str = ""
     speakers: int = 0
+    translate_to: str = ""
+    correct: bool = False
+    translator: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +238,13 @@ def _tidy(folder: Path, tasks: Iterable[Task]) -> None:
             continue
         for path in place.glob(".*.part"):
             unfinished = _UNFINISHED.fullmatch(path.name)
-            if unfinished and unfinished["name"] in known:
+            if unfinished and not known.isdisjoint(_transcripts_of(PurePosixPath(unfinished["name"]))):
                 path.unlink()
+
+
+def _transcripts_of(name: PurePosixPath) -> tuple[str, str]:
+    """What a file's transcript may be called: as itself, or without the language of a translation."""
+    return name.name, name.with_suffix("").with_suffix(name.suffix).name
 
 
 def _write_transcript(place: Path, outcome: Outcome) -> Outcome:
@@ -242,6 +253,8 @@ def _write_transcript(place: Path, outcome: Outcome) -> Outcome:
         return outcome
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        for name, text in outcome.others.items():  # first: where the transcript is, they are
+            _write(place.parent / other_path(PurePosixPath(place.name), name), text)
         _write(place, outcome.text)
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:

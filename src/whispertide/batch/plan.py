@@ -1,6 +1,6 @@
 """Plan the transcript of each recording. Nothing is computed before each has a name of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -18,8 +18,9 @@ class Task:
     size: int = 0
 
 
-def plan(recordings: Iterable[Found], form: str) -> list[Task]:
-    """Plan one task per recording, the largest first: then no worker sits alone with a long one at the end.
+def plan(recordings: Iterable[Found], form: str, others: Sequence[str] = ()) -> list[Task]:
+    """Plan one task per recording, the largest first: then no worker sits alone with a long one at the end. Its
+    transcript has `others` next to it (`other_path`).
 
     Raises `OptionError` where two recordings would become the same transcript. A name must not depend on which other
     recordings there are, or a larger archive would give other names when it goes on.
@@ -28,15 +29,21 @@ def plan(recordings: Iterable[Found], form: str) -> list[Task]:
     tasks = []
     for found in recordings:
         output = _output_path(found.place, form)
-        key = str(output).casefold()  # some file systems do not tell A from a
-        if key in taken:
-            raise OptionError(
-                f"{taken[key]} and {found.name} would both become {output}: transcribe them into two folders, "
-                "or list them in a manifest with an 'output' each"
-            )
-        taken[key] = found.name
+        for path in (output, *(other_path(output, name) for name in others)):
+            key = str(path).casefold()  # some file systems do not tell A from a
+            if key in taken:
+                raise OptionError(
+                    f"{taken[key]} and {found.name} would both become {path}: transcribe them into two folders, "
+                    "or list them in a manifest with an 'output' each"
+                )
+            taken[key] = found.name
         tasks.append(Task(found.name, output, found.size))
     return sorted(tasks, key=lambda task: -task.size)
+
+
+def other_path(output: PurePosixPath, name: str) -> PurePosixPath:
+    """The path of a translation next to its transcript: `talk.fr.srt` of `talk.srt`."""
+    return output.with_suffix(f".{name}{output.suffix}")
 
 
 def _output_path(place: PurePosixPath, form: str) -> PurePosixPath:

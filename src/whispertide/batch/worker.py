@@ -4,23 +4,40 @@ It writes no file. It knows nothing of other workers, nor of how requests reach 
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whispertide.audio.whole import Recording
 from whispertide.batch.inputs import is_address, without_query
 from whispertide.errors import AudioError, AudioFileError, CheckpointError, GraphError, WhispertideError
+from whispertide.formats.files import HOLD_OTHERS, get_format, other_name
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.translation.translator import TranslationOptions
 from whispertide.types import seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.formats.document import Document
+    from whispertide.translation.recordings import RecordingTranslation
+    from whispertide.translation.translator import Translator
 
 State = Literal["done", "cut off", "unusable", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What is to be made of the sentences, and the translator: an address with its model, or a folder."""
+
+    options: TranslationOptions
+    translator: str
+    model: str = ""
+
+    def apart(self, form: str) -> tuple[str | None, ...]:
+        """What becomes a file of its own, because the format has no place for it: None is a correction."""
+        return () if form in HOLD_OTHERS else self.options.targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,7 @@ class Setup:
     options: DecodeOptions
     form: str
     content_hash: str
+    translation: Translation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +60,7 @@ class Outcome:
     state     `cut off`: the audio ended early, and there is a transcript of what was there. `unusable`: no audio that
               can be read. `failed`: anything else
     text      the transcript as it is to be written; None if there is none
+    others    translations and corrections as they are to be written, by `other_name`
     reason    why it is not `done`
     notes     warnings
     """
@@ -51,6 +70,7 @@ class Outcome:
     reason: str = ""
     audio_s: float = 0.0
     notes: tuple[str, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +101,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._transcriber: Transcriber | None = None
+        self._translator: Translator | None = None
 
     def load(self) -> Ready | Unfit:
         """Load the model."""
@@ -100,6 +121,10 @@ class Worker:
                     f"expected the weights {setup.content_hash[:12]} of {setup.model}; a worker found "
                     f"{loaded.model.content_hash[:12]}: bring all machines to the same version, or use --revision"
                 )
+            if (wanted := setup.translation) is not None:
+                from whispertide.translation.opening import open_translator
+
+                self._translator = open_translator(wanted.translator, wanted.model)
         except WhispertideError as error:
             return Unfit(error)
         except Exception as error:
@@ -115,40 +140,61 @@ class Worker:
             warnings.simplefilter("always", UserWarning)
             outcome = self._outcome_of(name)
         notes = tuple(str(one.message) for one in caught if issubclass(one.category, UserWarning))
-        return Outcome(outcome.state, outcome.text, outcome.reason, outcome.audio_s, notes)
+        return replace(outcome, notes=(*notes, *outcome.notes))
 
     def _outcome_of(self, name: str) -> Outcome:
-        from whispertide.formats.files import get_format
-
         try:
             with _open(name) as source:
-                document, broken = self._transcribe(source, name)
-            text = get_format(self._setup.form)(document)
+                document, broken, problems = self._transcribe(source, name)
+            rendered, translation = get_format(self._setup.form), self._setup.translation
+            text = rendered(document)
+            apart = translation.apart(self._setup.form) if translation else ()
+            others = {other_name(target): rendered(document.other(target)) for target in apart}
         except AudioError as error:
             return Outcome("unusable", reason=str(error))
         except Exception as error:
             return Outcome("failed", reason=f"{type(error).__name__}: {error}")
         state: State = "done" if broken is None else "cut off"
-        return Outcome(state, text, "" if broken is None else str(broken), seconds(document.duration))
+        reason = "" if broken is None else str(broken)
+        return Outcome(state, text, reason, seconds(document.duration), problems, others)
 
-    def _transcribe(self, source: Any, name: str) -> "tuple[Document, AudioError | None]":
-        """Make the same document as `whispertide transcribe`, and return the reason if the audio is not complete."""
+    def _transcribe(self, source: Any, name: str) -> "tuple[Document, AudioError | None, tuple[str, ...]]":
+        """Make the same document as `whispertide transcribe`, and return the reason if the audio is not complete, and
+        what went wrong with its translation.
+        """
         from whispertide.audio.file import decode_blocks
         from whispertide.formats.document import TextSegment
         from whispertide.formats.offline import OfflineRun
 
         transcriber, options = self._transcriber, self._setup.options
         assert transcriber is not None
-        run, detected = OfflineRun(Recording(decode_blocks(source))), None
+        run, detected, translation = OfflineRun(Recording(decode_blocks(source))), None, self._translation()
         for segment in transcriber.transcribe_segments(run.recording, options=options):
             detected = segment.language
             run.add(TextSegment.of(segment))
+            if translation is not None:
+                translation.take(segment)
         document = run.document(
             language=transcriber.language_of(options, detected),
             model=transcriber.name,
             source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
         )
-        return document, run.recording.broken
+        if translation is None:
+            return document, run.recording.broken, ()
+        others, problems = translation.finish(document.duration)
+        return replace(document, others=others), run.recording.broken, problems
+
+    def _translation(self) -> "RecordingTranslation | None":
+        """Begin the translation of a recording; None: nobody wants one."""
+        wanted, transcriber = self._setup.translation, self._transcriber
+        if wanted is None or transcriber is None or self._translator is None:
+            return None
+        from whispertide.translation.recordings import RecordingTranslation
+
+        options = self._setup.options
+        return RecordingTranslation(
+            self._translator, wanted.options, transcriber.language_of(options, None), options.task
+        )
 
 
 class ReadError(Exception):

@@ -1,9 +1,11 @@
-"""Options as the command lines of openai-whisper and faster-whisper spell them. No help lists them.
+"""Options as the command lines of openai-whisper and faster-whisper spell them, which no help lists, and options of our
+own whose number may be left out.
 
-Before a command reads its arguments, each becomes the option that the command has for it. An option that a command
-has itself keeps its meaning there: `listen --device` is a microphone.
+Before a command reads its arguments, each alias becomes the option that the command has for it. An option that a
+command has itself keeps its meaning there: `listen --device` is a microphone.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from whispertide.errors import OptionError
-from whispertide.options import WHISPER_JSON, parse_switch
+from whispertide.options import ANY_SPEAKERS, WHISPER_JSON, parse_switch
 from whispertide.spellings import precision_of, provider_of
 
 _ALL = ("txt", "vtt", "srt", "tsv", WHISPER_JSON)
@@ -66,8 +68,12 @@ ALIASES: Mapping[str, _Alias] = {
 }
 
 
+# Where no number follows one of these it has this one. The parser would take the name of a file that follows for it.
+NUMBERS: Mapping[str, str] = {"--speakers": str(ANY_SPEAKERS)}
+
+
 class WithAliases(TyperCommand):
-    """A command that knows the aliases of its options."""
+    """A command that knows the aliases of its options, and the numbers that were left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with our options in place of the aliases."""
@@ -77,7 +83,7 @@ class WithAliases(TyperCommand):
         """The arguments with our options in place of the aliases."""
         own = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
         known = {name: alias for name, alias in ALIASES.items() if alias.option in own and name not in own}
-        return list(_rewritten(ctx, args, known))
+        return list(_numbered(list(_rewritten(ctx, args, known))))
 
 
 class WithFileAliases(WithAliases):
@@ -114,6 +120,15 @@ def _rewritten(ctx: Any, args: Sequence[str], known: Mapping[str, _Alias]) -> It
             yield from alias.rewrite(value if given else _next(rest))
         except OptionError as error:
             raise typer.BadParameter(str(error), ctx=ctx, param_hint=f"'{name}'") from error
+
+
+def _numbered(args: Sequence[str]) -> Iterator[str]:
+    """The arguments with a number after each option that may come without one."""
+    names = args[: args.index("--")] if "--" in args else args
+    for at, argument in enumerate(args):
+        yield argument
+        if at < len(names) and argument in NUMBERS and not re.fullmatch(r"[-+]?\d+", "".join(args[at + 1 : at + 2])):
+            yield NUMBERS[argument]
 
 
 def _next(rest: Iterator[str]) -> str:

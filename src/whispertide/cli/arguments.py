@@ -15,6 +15,7 @@ from whispertide.cli.output import FORMATS, FormatName
 from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import OptionError
 from whispertide.options import (
+    ANY_SPEAKERS,
     BEAM,
     BUNDLED_MODEL,
     DEFAULT_RECIPE,
@@ -165,7 +166,11 @@ def text_options(option: Callable[..., Any], language: str) -> Fields:
         "prompt": option("--prompt", help="Text that sets spelling and style."),
         "keyterms": option("--keyterms", metavar="FILE|A,B", help="Names and words to recognise."),
         "speakers": option(
-            "--speakers", metavar="N", min=0, max=MOST_SPEAKERS, help="Label each word with one of up to N voices."
+            "--speakers",
+            metavar="[N]",
+            min=0,
+            max=MOST_SPEAKERS,
+            help=f"Label each word with one of up to N voices; without N: {ANY_SPEAKERS}.",
         ),
     }
 

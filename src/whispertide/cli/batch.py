@@ -13,8 +13,10 @@ import typer
 from whispertide.atomic import printable
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, combine, guarded, report, say, speaking_through
+from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import OptionError
 from whispertide.extras import require
+from whispertide.formats.files import other_name
 from whispertide.options import BEAM, DEFAULT_MODEL, DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from whispertide.batch.archive import Archive, Entry, Provenance
     from whispertide.batch.dispatch import Workers
     from whispertide.batch.plan import Task
-    from whispertide.batch.worker import Setup
+    from whispertide.batch.worker import Setup, Translation
 
 _EngineName = Literal["local", "ray"]
 
@@ -67,6 +69,7 @@ def batch(
             help="Number of workers, each with its own model. Default: as many as the cores allow.",
         ),
     ] = None,
+    translation: arguments.Translation,
     engine: arguments.WorkersEngine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
@@ -81,14 +84,14 @@ def batch(
         require("ray", "--engine ray")
     options, form = replace(arguments.check_options(text), beam=1 if fast else BEAM), form or "txt"
     engine = replace(engine, threads=engine.threads or 1)
-    recordings = find_recordings(inputs)
+    recordings, wanted = find_recordings(inputs), _wanted(translation)
     check_addresses(recordings)
-    tasks = plan(recordings, form)
+    tasks = plan(recordings, form, [other_name(target) for target in wanted.apart(form)] if wanted else ())
     check_folder(output)
     if not report_path(output).exists():  # what goes on may have done with all of them
         check_any(recordings)
     transcriber = arguments.load(model, engine, revision)  # downloads and builds, once for all
-    setup = _setup(transcriber, model, revision, engine, options, form)
+    setup = _setup(transcriber, model, revision, engine, options, form, wanted)
     made, name = _made(transcriber, setup), transcriber.name
     del transcriber  # each worker has its own
     with open_archive(output, made, tasks) as archive:
@@ -113,6 +116,7 @@ def _setup(
     engine: EngineOptions,
     options: DecodeOptions,
     form: str,
+    wanted: "Translation | None" = None,
 ) -> "Setup":
     """The configuration of every worker. Raises `UnknownLanguageError` for a language that the model does not know."""
     from whispertide.batch.worker import Setup
@@ -122,7 +126,20 @@ def _setup(
     if options.language is not None:
         options = replace(options, language=transcriber.tokenizer.language(options.language))
     options = replace(options, languages=tuple(map(transcriber.tokenizer.language, options.languages)))
-    return Setup(_portable_name(model), revision, engine, options, form, transcriber.model.content_hash)
+    return Setup(_portable_name(model), revision, engine, options, form, transcriber.model.content_hash, wanted)
+
+
+def _wanted(choice: TranslationChoice) -> "Translation | None":
+    """What workers make of the sentences; None: nothing. Raises `OptionError` for what the translator cannot do."""
+    from whispertide.batch.worker import Translation
+
+    with choice.opened() as chosen:
+        if chosen is None:
+            return None
+        where = str(choice.translator)
+        if "://" not in where:
+            where = str(Path(where).resolve())  # a worker may run in another folder
+        return Translation(chosen.options, where, choice.translator_model)
 
 
 def _portable_name(model: str) -> str:
@@ -150,7 +167,15 @@ def _made(transcriber: "Transcriber", setup: "Setup") -> "Provenance":
         languages=",".join(options.languages),
         keyterms=",".join(options.keyterms),
         speakers=options.speakers,
+        **_made_of(setup.translation),
     )
+
+
+def _made_of(translation: "Translation | None") -> dict[str, Any]:
+    if translation is None:
+        return {}
+    wanted, who = translation.options, " ".join(filter(None, (translation.translator, translation.model)))
+    return {"translate_to": wanted.to or "", "correct": wanted.correct, "translator": who}
 
 
 def _run(

@@ -20,20 +20,19 @@ from whispertide.cli.live import LiveView, clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Pump, PumpResult, Watcher
-from whispertide.cli.translations import ChosenTranslator, finish_translations, make_room, other_text
+from whispertide.cli.translations import ChosenTranslator, finish_translations, make_room
 from whispertide.cli.two_lines import TwoLines
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
 from whispertide.errors import AudioError, OutputError
-from whispertide.events import Confirmed, End, Error, Event, Language
-from whispertide.formats.document import Document, TextSegment
+from whispertide.events import End, Error, Event
+from whispertide.formats.document import Document, TextSegment, other_text
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
 from whispertide.options import BUNDLED_MODEL, DEFAULT_MODEL, DecodeOptions, SubtitleOptions
-from whispertide.types import FloatArray, Word, seconds
+from whispertide.types import FloatArray, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
-    from whispertide.decoding.longform import OfflineSegment
     from whispertide.recipes.recipe import Recipe
     from whispertide.translation.translating import Translating
 
@@ -259,11 +258,18 @@ class OfflineJob(Job):
 
     framing: str | None = None
     vad: bool = True
-    _run: OfflineRun = field(init=False)
-    as_it_comes: ClassVar = ("txt",)
+    run_over: OfflineRun = field(init=False)
+    as_it_comes: ClassVar[Sequence[str]] = ("txt",)
 
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
+        saved.enter_context(self.interrupts)
+        self.hear_whole(blocks, writers)
+
+    def hear_whole(self, blocks: Iterable[FloatArray], writers: Sequence[Writer]) -> None:
+        """The same, where interrupts are held already."""
+        from whispertide.translation.recordings import take_segment
+
         texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
         translating = self._begin_translation()
 
@@ -275,8 +281,7 @@ class OfflineJob(Job):
             elif other := other_text(event):
                 self.result.others.append(other)
 
-        self._run, whole = OfflineRun(Recording(blocks), self.result.segments), False
-        saved.enter_context(self.interrupts)
+        self.run_over, whole = OfflineRun(Recording(blocks), self.result.segments), False
         with self._bar() as show:
 
             def progress(done: int, _: int) -> None:
@@ -286,18 +291,22 @@ class OfflineJob(Job):
             try:
                 with self.interrupts.waiting():
                     for segment in self.transcriber.transcribe_segments(
-                        self._run.recording, options=self.options, progress=progress, framing=self.framing, vad=self.vad
+                        self.run_over.recording,
+                        options=self.options,
+                        progress=progress,
+                        framing=self.framing,
+                        vad=self.vad,
                     ):
                         if not self.result.segments and (
                             hint := language_hint(segment.language, segment.language_probability)
                         ):
                             say(hint)
                         self.result.language = segment.language
-                        self._run.add(TextSegment.of(segment))
+                        self.run_over.add(TextSegment.of(segment))
                         for lines in texts:
                             lines.lines(self.result.segments[-1:])
                         if translating is not None:
-                            self._translate(translating, segment)
+                            take_segment(translating, segment)
                             make_room(translating, self.interrupts, tell)
                 whole = not self.interrupts.pressed
                 if translating is not None:
@@ -311,16 +320,9 @@ class OfflineJob(Job):
             finally:
                 if translating is not None:
                     translating.close()
-            self.result.broken = self._run.recording.broken
+            self.result.broken = self.run_over.recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
             self.result.interrupted = self.result.interrupted or (self.interrupts.pressed and not whole)
-
-    def _translate(self, translating: "Translating", segment: "OfflineSegment") -> None:
-        """Hand a segment's words over: sentences go on from one to the next."""
-        if segment.language:
-            translating.take(Language(0, segment.span.end, segment.language, segment.language_probability))
-        words = segment.words or (Word(segment.text, segment.span.start, segment.span.end),)
-        translating.take(Confirmed(0, segment.span.end, words))
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:
@@ -332,7 +334,7 @@ class OfflineJob(Job):
             return
         bar = ProgressBar(console, self.place + self.source, self.duration_s).open()
         try:
-            yield lambda done: bar.show(seconds(done), self._run.wall)
+            yield lambda done: bar.show(seconds(done), self.run_over.wall)
         finally:
             bar.close()
 
@@ -344,7 +346,7 @@ class OfflineJob(Job):
 
     def document(self) -> Document:
         """The transcript, with the figures of the run."""
-        return self._run.document(
+        return self.run_over.document(
             language=self.language,
             model=self.transcriber.name,
             source=self.source,

@@ -16,10 +16,10 @@ import numpy as np
 from whispertide.audio.file import rechunk
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
-from whispertide.cli.translations import finish_translations, make_room, other_text
+from whispertide.cli.translations import finish_translations, make_room
 from whispertide.errors import AudioError
 from whispertide.events import Confirmed, End, Event, Language, TurnEnd
-from whispertide.formats.document import OtherText, Segmenter, TextSegment
+from whispertide.formats.document import OtherText, Segmenter, TextSegment, other_text
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:

@@ -195,8 +195,8 @@ def _translation_access(choice: TranslationChoice) -> TranslationAccess | None:
 
     named = (part.strip() for part in (choice.translate_to or "").split(","))
     codes = tuple(dict.fromkeys(language_code(name) for name in named if name))
-    choice.translator_for((*codes, *((None,) if choice.correct else ()))).close()
-    return TranslationAccess(str(choice.translator), choice.translator_model, codes, choice.correct)
+    translator = choice.translator_for((*codes, *((None,) if choice.correct else ())))
+    return TranslationAccess(translator, codes, choice.correct)
 
 
 def _check_names(names: list[str]) -> None:

@@ -47,6 +47,14 @@ def transcribe(
         int | None,
         typer.Option("--track", metavar="N", min=1, help="The audio track of a video, from 1. Default: the main one."),
     ] = None,
+    multichannel: Annotated[
+        bool,
+        typer.Option(
+            "--multichannel",
+            help="Each channel is a speaker: transcribe them apart, and label their words.",
+            rich_help_panel="What is written",
+        ),
+    ] = False,
     subtitles: arguments.Subtitles,
     text: arguments.Text,
     beam: arguments.Beam = None,
@@ -72,6 +80,7 @@ def transcribe(
 
     With --recipe, --set, --pace or --executor the audio is streamed instead, as from a microphone.
     """
+    from whispertide.cli.channels import ChannelsJob
     from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
     from whispertide.cli.tune import tune_first
 
@@ -83,6 +92,8 @@ def transcribe(
     sources = [Source(name, pcm, track) for name in names]
     targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.check_options(text), pace == "live"
+    if multichannel:
+        _check_multichannel(sources, streamed=stream.is_asked or pace is not None, labels=bool(options.speakers))
     with translation.opened() as chosen:
         if chosen is not None:
             for planned in targets:
@@ -107,7 +118,10 @@ def transcribe(
             about = (transcriber, options, targets[number], source.label, duration_s, place)
             try:
                 if recipe is None:
-                    job: Job = OfflineJob(
+                    make: Callable[..., Job] = OfflineJob
+                    if multichannel:
+                        make = partial(ChannelsJob, channels=source.channels())
+                    job = make(
                         *about,
                         subtitles=subtitles,
                         translator=chosen,
@@ -137,6 +151,16 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
         from whispertide.audio.pcm import check_shape
 
         check_shape(pcm.rate, pcm.channels)
+
+
+def _check_multichannel(sources: Sequence[Source], *, streamed: bool, labels: bool) -> None:
+    if streamed:
+        raise OptionError("--multichannel is for whole recordings; leave out --pace, --recipe, --set and --executor")
+    if labels:
+        raise OptionError("expected --multichannel, where each channel is a speaker, or --speakers; got both")
+    for source in sources:
+        if source.is_pipe:
+            source.channels()  # for its error
 
 
 def _beam(given: int | None, *, fast: bool) -> int:

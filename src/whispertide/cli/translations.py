@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.output import Target, check_file
 from whispertide.errors import OptionError
-from whispertide.events import Correction, Event, Translation
+from whispertide.events import Event
 from whispertide.formats.document import OtherText
+from whispertide.formats.files import HOLD_OTHERS, other_name
 from whispertide.options import DecodeOptions
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from whispertide.translation.translating import Translating
     from whispertide.translation.translator import TranslationOptions, Translator
 
-_INSIDE = ("json", "jsonl")  # formats that hold translations themselves
 _POLL_S = 0.1
 PATIENCE_S = 20.0  # after the end of what was spoken live
 
@@ -52,32 +52,22 @@ class ChosenTranslator:
         """
         found: list[tuple[Target, str | None]] = []
         for target in targets:
-            if target.format in _INSIDE or (target.path is None and target.format == "txt"):
+            if target.format in HOLD_OTHERS or (target.path is None and target.format == "txt"):
                 continue
             if target.path is None:
                 raise OptionError(
                     f"expected --output for a translation as {target.format}, which becomes a file of its own; got none"
                 )
             for language in self.options.targets:
-                path = target.path.with_suffix(f".{language or 'corrected'}{target.path.suffix}")
+                path = target.path.with_suffix(f".{other_name(language)}{target.path.suffix}")
                 check_file(path)
                 found.append((Target(path, target.format), language))
         return found
 
 
-def other_text(event: Event) -> OtherText | None:
-    """The text of an event, if it is a translation or a correction."""
-    match event:
-        case Translation(start=start, end=end, text=text, language=language):
-            return OtherText(start, end, text, language)
-        case Correction(start=start, end=end, text=text):
-            return OtherText(start, end, text)
-    return None
-
-
 def line_of(other: OtherText) -> str:
     """A translation as a line among those of the transcript."""
-    return f"[{other.language or 'corrected'}] {other.text}"
+    return f"[{other_name(other.language)}] {other.text}"
 
 
 def make_room(translating: "Translating", interrupts: Interrupts, tell: Callable[[Event], None]) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.cli.live import Captions, wrap
-from whispertide.cli.translations import line_of, other_text
+from whispertide.cli.translations import line_of
 from whispertide.events import Correction, Translation
-from whispertide.formats.document import TextSegment
+from whispertide.formats.document import TextSegment, other_text
 from whispertide.types import Word
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from whispertide.cli.live import clock_text
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Watcher
-from whispertide.cli.translations import line_of, other_text
+from whispertide.cli.translations import line_of
 from whispertide.events import Error, Event, Language
-from whispertide.formats.document import Document, TextSegment
+from whispertide.formats.document import Document, TextSegment, other_text
 from whispertide.formats.files import event_line, render_txt
 from whispertide.types import seconds
 

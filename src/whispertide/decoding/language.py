@@ -33,6 +33,7 @@ LIKELY = 0.5  # less probable languages are not changed to
 APART = 0.8
 ENOUGH = 3 * SAMPLE_RATE  # of audio: a longer window would hardly be in another one
 # A cough, a name or a "yes" changes no language, however certain it sounds: so much of another one has to be heard.
+# With less, turns flip; with more, an answer of two seconds stays in the wrong language (lab/log).
 TURNING = 3 * SAMPLE_RATE // 2
 
 

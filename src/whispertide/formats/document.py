@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from whispertide.events import Correction, Event, Translation
 from whispertide.punctuation import (
     AFTER_WORDS,
     CHINESE_OR_JAPANESE,
@@ -88,6 +89,16 @@ class OtherText(Timed):
     end: int
     text: str
     language: str | None = None
+
+
+def other_text(event: Event) -> OtherText | None:
+    """The text of an event, if it is a translation or a correction."""
+    match event:
+        case Translation(start=start, end=end, text=text, language=language):
+            return OtherText(start, end, text, language)
+        case Correction(start=start, end=end, text=text):
+            return OtherText(start, end, text)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

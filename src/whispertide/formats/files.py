@@ -7,12 +7,12 @@ where the text goes. Seconds and milliseconds appear only in the texts; inside, 
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from whispertide.events import Confirmed, Correction, End, Event, Language, Translation, TurnEnd, to_dict
-from whispertide.formats.document import Document
+from whispertide.formats.document import Document, OtherText
 from whispertide.formats.numbers import json_numbers
 from whispertide.formats.subtitles import SUBTITLES, cues
 from whispertide.formats.whisper_json import render_whisper_json
@@ -142,14 +142,22 @@ def _to_json(document: Document) -> dict[str, Any]:
             for word in document.words
         ],
         "metrics": json_numbers(document.metrics),
-        **_others(document),
+        **named_others(document.others),
     }
 
 
-def _others(document: Document) -> dict[str, Any]:
+HOLD_OTHERS = ("json", "jsonl")  # formats that hold translations and corrections themselves
+
+
+def other_name(language: str | None) -> str:
+    """What a translation into a language (None: a correction) is called: its file, or its line."""
+    return language or "corrected"
+
+
+def named_others(others: Iterable[OtherText]) -> dict[str, Any]:
     """Translations and corrections, by name; without any there is no such field."""
     named: dict[str, list[dict[str, Any]]] = {}
-    for other in document.others:
+    for other in others:
         entry = {"start": other.start_s, "end": other.end_s, "text": other.text}
         if other.language is None:
             named.setdefault("corrections", []).append(entry)

@@ -72,8 +72,8 @@ def choose_framing(
     *,
     merged_is_better: Callable[[], bool] = lambda: False,
 ) -> Framed:
-    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is. Where words
-    may wait, it has longer steps.
+    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is. A wanted
+    delay sets the step of all.
 
     `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
     that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its

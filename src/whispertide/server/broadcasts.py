@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from whispertide.server.captions import Captions
@@ -111,6 +111,11 @@ class Broadcasts:
         self._by_session[session] = broadcast
         broadcast.captions.begin(language)
         broadcast.wake()
+
+    def name(self, broadcast: Broadcast, names: Mapping[int, str]) -> None:
+        """Name voices of the session that speaks there, by their numbers in it."""
+        if broadcast.captions.name(names):
+            broadcast.wake()
 
     def detach(self, session: str) -> None:
         """Take a session away: it is over, or speaks elsewhere."""

@@ -5,13 +5,14 @@ Text is only ever appended, so a reader needs no more than a position in it. Kno
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from whispertide.events import Confirmed, Correction, End, Error, Hypothesis, Language, Translation, TurnEnd
 from whispertide.punctuation import ends_sentence
 from whispertide.server.outbox import Entry
-from whispertide.types import Word, to_samples
+from whispertide.types import Word, goes_on, speaker_name, to_samples
 
 _KEPT = 100_000  # characters: some two hours of speech
 _PAUSE = to_samples(1.5)  # between two words of different paragraphs
@@ -27,6 +28,8 @@ class Captions:
     language  of the newest words, if it is known
     speaking  whether a session goes on
     second    the newest translation, or correction: the second line
+    speakers  the number of the voice of each paragraph, None where nobody knows; each session has numbers of its own
+    names     of voices, by their numbers here
     """
 
     run: str = field(default_factory=lambda: secrets.token_urlsafe(6))
@@ -35,6 +38,10 @@ class Captions:
     language: str | None = None
     speaking: bool = False
     second: str = ""
+    speakers: list[int | None] = field(default_factory=lambda: [None])
+    names: dict[int, str] = field(default_factory=dict)
+    _voices: int = 0  # so many were heard
+    _voices_before: int = 0  # in earlier sessions: nobody knows which of them speak in this one as well
     _guess: tuple[Word, ...] = ()
     _heard: int = 0  # the sample where the last word of this session ends
     _messages: dict[int, str] = field(default_factory=dict)  # of this moment, by the position they begin at
@@ -48,7 +55,16 @@ class Captions:
         """Begin a session: its samples count from 0."""
         self._end_paragraph()
         self.speaking, self.language, self._heard, self.second = True, language, 0, ""
+        self._voices_before = self._voices
         self._changed()
+
+    def name(self, names: Mapping[int, str]) -> bool:
+        """Name voices of this session, by their numbers in it, and no others. Returns whether that is new."""
+        before, earlier = self.names, self._voices_before
+        self.names = {number: name for number, name in before.items() if number <= earlier}
+        self.names |= {earlier + number: name for number, name in names.items() if name}
+        self._changed()
+        return before != self.names
 
     def leave(self) -> None:
         """End the session; its text stays."""
@@ -95,7 +111,7 @@ class Captions:
         return self.end, known
 
     def _write(self, position: int) -> str:
-        values = {
+        values: dict[str, Any] = {
             "type": "text",
             "run": self.run,
             "start": position,
@@ -106,15 +122,25 @@ class Captions:
             "speaking": self.speaking,
             "second": self.second,
         }
+        if any(self.speakers):
+            speakers = self.speakers[-1 - values["text"].count("\n") :]
+            known = {number: self.names.get(number, speaker_name(number)) for number in self.speakers if number}
+            values |= {"speakers": speakers, "names": known}
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
     def _append(self, words: tuple[Word, ...]) -> None:
         paragraph = self.text[self.text.rfind("\n") + 1 :]
         added = ""
         for word in words:
+            speaker = None if word.speaker is None else self._voices_before + word.speaker
             most = _LONG if ends_sentence(paragraph) else 3 * _LONG
-            if paragraph and (len(paragraph) > most or word.start - self._heard >= _PAUSE):
+            is_other = speaker != self.speakers[-1] and not goes_on(word.text)
+            if paragraph and (is_other or len(paragraph) > most or word.start - self._heard >= _PAUSE):
                 added, paragraph = added + "\n", ""
+                self.speakers.append(None)
+            if not paragraph:
+                self.speakers[-1] = speaker
+            self._voices = max(self._voices, speaker or 0)
             text = word.text if paragraph else word.text.lstrip()
             added, paragraph = added + text, paragraph + text
             self._heard = max(self._heard, word.end)
@@ -127,12 +153,14 @@ class Captions:
         self._guess = ()
         if self.text and not self.text.endswith("\n"):
             self.text += "\n"
+            self.speakers.append(None)
 
     def _shorten(self) -> None:
         """Drop whole paragraphs, a fifth of the text at once: it is copied for that."""
         if len(self.text) <= _KEPT:
             return
         cut = self.text.find("\n", _KEPT // 5) + 1 or len(self.text) - _KEPT
+        del self.speakers[: self.text.count("\n", 0, cut)]
         self.text, self.start = self.text[cut:], self.start + cut
 
     def _changed(self) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
+from whispertide.translation.translator import Translator
 
 
 def _at_least(least: float, **values: float) -> None:
@@ -109,12 +110,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class TranslationAccess:
-    """Who translates for clients that ask for it: the address of an endpoint with the name of its `model`, or a folder;
-    into which languages they may have it, and whether they may have corrections.
+    """Who translates for clients that ask for it, into which languages they may have it, and whether they may have
+    corrections. The server closes the translator at its end.
     """
 
-    translator: str
-    model: str = ""
+    translator: Translator
     languages: tuple[str, ...] = ()
     corrects: bool = False
 

@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse, Response
 
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, CheckpointNotFoundError, OptionError, WhispertideError
+from whispertide.formats.document import OtherText
+from whispertide.formats.files import named_others
 from whispertide.options import Task
 from whispertide.server.addresses import party_of
 from whispertide.server.bodies import limit_body
@@ -27,6 +29,7 @@ from whispertide.server.protocols import base
 from whispertide.server.transcription_answers import StreamedAnswer, diarized, render, sse, usage
 from whispertide.server.transcription_form import DIARIZED, TranscriptionRequest, read_form, read_request
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
+from whispertide.translation.recordings import RecordingTranslation
 
 log = logging.getLogger("whispertide.server")
 
@@ -77,16 +80,22 @@ class Rest:
             await self._result_of(self.uploads.check(job, _party(request)), request)
             running = self.uploads.run(job, _party(request))
             stack.push_async_callback(running.aclose)
+            translation = self._translation(transcription)
+            if translation is not None:
+                stack.callback(translation.close)
+                running = _translated(running, translation)
+                stack.push_async_callback(running.aclose)
             if transcription.stream:
                 # Before the answer begins, so that its status can still say what is wrong with the file.
                 first = await self._result_of(_next_segment(running), request)
-                streamed = self._stream(transcription, job, first, running)
+                streamed = self._stream(transcription, job, first, running, translation)
                 # The file is read while the answer is sent.
                 return StreamedAnswer(streamed, transcription.headers(), stack.pop_all())
             segments = await self._result_of(_all_segments(running), request)
+            others, problems = await self._result_of(_finished(translation, job), request)
             self.hub.metrics.uploads.labels("done").inc()
             # In a thread: where lines of subtitles break is weighed over all words, which takes seconds for hours.
-            return await asyncio.to_thread(render, transcription, job, segments, task)
+            return await asyncio.to_thread(render, transcription, job, segments, task, others, problems)
 
     @contextlib.contextmanager
     def _count_file(self) -> Iterator[None]:
@@ -155,6 +164,7 @@ class Rest:
         job: TranscriptionJob,
         segment: OfflineSegment | None,
         running: AsyncGenerator[OfflineSegment, None],
+        translation: RecordingTranslation | None,
     ) -> AsyncIterator[str]:
         """Stream the answer, from the first segment on; None: there is none."""
         segments: list[OfflineSegment] = []
@@ -167,13 +177,24 @@ class Rest:
                 if transcription.format == DIARIZED:
                     yield sse(diarized(segment))
                 segment = await self._result_of(_next_segment(running))
+            others, problems = await self._result_of(_finished(translation, job))
         except HttpError as error:
             # The answer has begun, so its status can no longer say that it failed.
             yield sse({"type": "error", **error.body})
             return
         self.hub.metrics.uploads.labels("done").inc()
-        warning = {"warning": text} if (text := transcription.warning(job.warning)) else {}
-        yield sse({"type": "transcript.text.done", "text": join_text(segments), "usage": usage(job), **warning})
+        more = {"warning": text} if (text := transcription.warning(job.warning, *problems)) else {}
+        whole = {"text": join_text(segments), "usage": usage(job), **named_others(others), **more}
+        yield sse({"type": "transcript.text.done", **whole})
+
+    def _translation(self, transcription: TranscriptionRequest) -> RecordingTranslation | None:
+        """Begin what is to be made of the sentences; None: nothing."""
+        wanted, translator = transcription.translation, self.hub.translations.translator
+        if wanted is None or translator is None:  # which `read_request` has refused
+            return None
+        options = transcription.options
+        known = self.hub.models[transcription.model].language_of(options, None)
+        return RecordingTranslation(translator, wanted, known, options.task)
 
     def _error_of(self, error: BaseException) -> HttpError:
         """The answer to an error: one of the audio is the client's, any other ours."""
@@ -183,7 +204,9 @@ class Rest:
                 return HttpError(429, str(error), {"retry-after": "10"})
             case TooLongError():
                 return HttpError(413, str(error))
-            case AudioError() | OptionError():
+            case AudioError():
+                return HttpError(400, str(error), code="audio")
+            case OptionError():
                 return HttpError(400, str(error))
             case WhispertideError():
                 log.error("upload failed", extra={"problem": str(error)})
@@ -218,6 +241,22 @@ async def _next_segment(running: AsyncGenerator[OfflineSegment, None]) -> Offlin
 
 async def _all_segments(running: AsyncGenerator[OfflineSegment, None]) -> list[OfflineSegment]:
     return [segment async for segment in running]
+
+
+async def _translated(
+    running: AsyncGenerator[OfflineSegment, None], translation: RecordingTranslation
+) -> AsyncGenerator[OfflineSegment, None]:
+    """Pass segments on, and hand them over to be translated."""
+    async for segment in running:
+        await asyncio.to_thread(translation.take, segment)
+        yield segment
+
+
+async def _finished(
+    translation: RecordingTranslation | None, job: TranscriptionJob
+) -> tuple[tuple[OtherText, ...], tuple[str, ...]]:
+    """Wait for the last translations."""
+    return ((), ()) if translation is None else await asyncio.to_thread(translation.finish, job.samples)
 
 
 async def _disconnected(request: Request) -> None:

@@ -29,7 +29,7 @@ from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
 from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
 from whispertide.server.memory import map_large_pieces
-from whispertide.server.options import Address, ServerOptions, TranslationAccess
+from whispertide.server.options import Address, ServerOptions
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
@@ -205,7 +205,8 @@ def assemble(
     understands = LateModel.open(options.understands) if options.understands else None
     journal = _journal(options.journal) if options.journal else None
     record = Recorder(options.record, models).opened if options.record else None
-    translations = _translations(options.translation)
+    offered = options.translation
+    translations = Translations(offered.translator, offered.languages, offered.corrects) if offered else Translations()
     hub = Hub(
         models,
         recipe,
@@ -230,15 +231,6 @@ def assemble(
         hub.look_up = partial(look_up, hub, journal)
         journal.lost = hub.lose
     return hub, last.close
-
-
-def _translations(access: TranslationAccess | None) -> Translations:
-    if access is None:
-        return Translations()
-    from whispertide.translation.opening import open_translator
-
-    translator = open_translator(access.translator, access.model)
-    return Translations(translator, access.languages, access.corrects)
 
 
 def _journal(where: str) -> "Journal | NatsJournal":

@@ -1,9 +1,14 @@
-"""The answers to transcription requests, in the formats of OpenAI's REST interface."""
+"""The answers to transcription requests, in the formats of OpenAI's REST interface.
+
+A translation that was asked for is a field of its own in the formats of JSON. In `text`, `srt` and `vtt` it is the
+answer itself, as these have no place for two texts.
+"""
 
 import contextlib
 import json
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -11,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 
 from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.formats.document import Document, TextSegment
-from whispertide.formats.files import get_format
+from whispertide.formats.document import Document, OtherText, TextSegment
+from whispertide.formats.files import get_format, named_others
 from whispertide.options import Task
 from whispertide.server.protocols import messages
 from whispertide.server.transcription_form import TranscriptionRequest
@@ -21,22 +26,41 @@ from whispertide.types import HOP_LENGTH, seconds, to_samples
 
 
 def render(
-    transcription: TranscriptionRequest, job: TranscriptionJob, segments: Sequence[OfflineSegment], task: Task
+    transcription: TranscriptionRequest,
+    job: TranscriptionJob,
+    segments: Sequence[OfflineSegment],
+    task: Task,
+    others: Sequence[OtherText] = (),
+    problems: Sequence[str] = (),
 ) -> Response:
-    """The whole answer, in the format that was asked for."""
-    text, headers = join_text(segments), transcription.headers(job.warning)
+    """Write the answer. `others` are translations and corrections, `problems` what went wrong with them."""
+    text, headers = join_text(segments), transcription.headers(job.warning, *problems)
     match transcription.format:
         case "json":
-            return JSONResponse({"text": text, "usage": usage(job)}, headers=headers)
+            whole: dict[str, Any] = {"text": text, "usage": usage(job)}
         case "verbose_json":
-            return JSONResponse(_verbose(transcription, job, segments, task), headers=headers)
+            whole = _verbose(transcription, job, segments, task)
         case "diarized_json":
             parts = [diarized(segment) for segment in segments]
             whole = {"task": task, "duration": job.duration_s, "text": text, "segments": parts, "usage": usage(job)}
-            return JSONResponse(whole, headers=headers)
-        case "text":
-            return PlainTextResponse(text + "\n", headers=headers)
+        case _:
+            return _plain(transcription, job, segments, others, headers)
+    return JSONResponse({**whole, **named_others(others)}, headers=headers)
+
+
+def _plain(
+    transcription: TranscriptionRequest,
+    job: TranscriptionJob,
+    segments: Sequence[OfflineSegment],
+    others: Sequence[OtherText],
+    headers: dict[str, str],
+) -> Response:
+    """An answer that is a single text: the transcript, or what was to be made of it."""
     document = Document(tuple(map(TextSegment.of, segments)), duration=job.samples)
+    if transcription.translation is not None:
+        document = replace(document, others=tuple(others)).other(transcription.translation.to)
+    if transcription.format == "text":
+        return PlainTextResponse(document.text + "\n", headers=headers)
     kind = "text/vtt" if transcription.format == "vtt" else "application/x-subrip"
     return Response(get_format(transcription.format)(document), media_type=kind, headers=headers)
 
@@ -56,13 +80,18 @@ def _verbose(
     }
     if "word" in transcription.granularities:
         answer["words"] = [
-            {"word": word.text.strip(), "start": seconds(word.start), "end": seconds(word.end)}
+            {"word": word.text.strip(), "start": seconds(word.start), "end": seconds(word.end), **_voice(word.speaker)}
             for segment in segments
             for word in segment.words
         ]
     if "segment" in transcription.granularities:
         answer["segments"] = [_segment(item) for item in segments]
     return answer
+
+
+def _voice(speaker: int | None) -> dict[str, int]:
+    """The field of a voice, from 1, which OpenAI's words do not have; none where nobody asked, or nobody knows."""
+    return {} if speaker is None else {"speaker": speaker}
 
 
 def diarized(item: OfflineSegment) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from whispertide.server.defaults import choose_model
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base, messages
 from whispertide.speakers.embedding import find_embedding
+from whispertide.translation.translator import TranslationOptions
 
 DIARIZED = "diarized_json"
 _FORMATS = ("json", "text", "srt", "verbose_json", "vtt", DIARIZED)
@@ -28,6 +29,7 @@ _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
 _LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
 _KNOWN = {
     *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers", *_LISTED),
+    *("translate_to", "correct"),
     *(name + many for name in _LISTS for many in ("", "[]")),
 }
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
@@ -35,7 +37,7 @@ _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file,
 
 @dataclass(frozen=True, slots=True)
 class TranscriptionRequest:
-    """A checked request. `ignored` are its unknown fields."""
+    """A checked request. `translation` is what is to be made of its sentences, `ignored` are its unknown fields."""
 
     file: BinaryIO
     model: str
@@ -44,16 +46,17 @@ class TranscriptionRequest:
     stream: bool
     options: DecodeOptions
     ignored: tuple[str, ...] = ()
+    translation: TranslationOptions | None = None
 
-    def headers(self, warning: str = "") -> dict[str, str]:
-        """Headers of the answer: its model and its warning, in ASCII."""
-        warned = {"x-whispertide-warning": json.dumps(text)} if (text := self.warning(warning)) else {}
+    def headers(self, *warnings: str) -> dict[str, str]:
+        """Headers of the answer: its model and its warnings, in ASCII."""
+        warned = {"x-whispertide-warning": json.dumps(text)} if (text := self.warning(*warnings)) else {}
         return {"x-whispertide-model": quote(self.model, safe="/@:+, "), **warned}
 
-    def warning(self, warning: str = "") -> str:
-        """The warning for the client: fields without effect, and the `warning` of the audio."""
+    def warning(self, *warnings: str) -> str:
+        """The warning for the client: fields without effect, and the `warnings` of the audio and its translation."""
         names = [messages.abbreviate(name) for name in self.ignored]
-        return "; ".join(filter(None, (messages.warning(names), warning)))
+        return "; ".join(filter(None, (messages.warning(names), *warnings)))
 
 
 async def read_form(request: Request, receive: Receive) -> FormData:
@@ -95,6 +98,9 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
         keyterms=several["keyterms"],
         speakers=_speakers(texts, format_),
     )
+    translation = _read_translation(texts)
+    if translation is not None:
+        hub.translations.check(replace(asked, translate_to=translation.to, correct=translation.correct))
     model, settings = choose_model(hub.info.models, asked, hub.options.text)
     check_prompt(settings.prompt)
     options = replace(
@@ -109,7 +115,8 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
     if options.language is not None:  # for its error
         hub.models[model.name].tokenizer.language(options.language)
     stream, ignored = messages.switch(texts, "stream"), tuple(sorted(form.keys() - _KNOWN))
-    return TranscriptionRequest(file.file, model.name, format_, granularities, stream, options, ignored)
+    known = (file.file, model.name, format_, granularities, stream, options)
+    return TranscriptionRequest(*known, ignored, translation)
 
 
 def _speakers(texts: Mapping[str, str], form: str) -> int | None:
@@ -137,3 +144,9 @@ def _read_temperatures(texts: Mapping[str, str]) -> tuple[float, ...]:
     if not 0 <= value <= 1:
         raise OptionError(f"expected a temperature between 0 and 1; got {value:g}")
     return (value,) if value else DecodeOptions().temperatures
+
+
+def _read_translation(texts: Mapping[str, str]) -> TranslationOptions | None:
+    """What is to be made of the sentences: `translate_to` and `correct`; None: nothing. Raises `OptionError`."""
+    to, correct = texts.get("translate_to") or None, messages.switch(texts, "correct")
+    return TranslationOptions(to, correct) if to is not None or correct else None

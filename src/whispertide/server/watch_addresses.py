@@ -1,6 +1,6 @@
 """The HTTP interface of broadcasts, for whoever speaks: make an address to watch, and end it.
 
-POST /v1/watch      {"session"?, "secret"?, "page"?} -> {"secret", "key", "path", "url"?, "qr"?}
+POST /v1/watch      {"session"?, "secret"?, "page"?, "names"?} -> {"secret", "key", "path", "url"?, "qr"?}
 POST /v1/watch/end  {"secret"} -> {"ended"}
 """
 
@@ -12,12 +12,14 @@ import segno
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from whispertide.options import MOST_SPEAKERS
 from whispertide.server.bodies import read_object
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 
 _BODY = 2**13
 _PAGE = 500  # characters of a page's address
+_NAME = 40  # of a voice's name
 
 
 class WatchAddresses:
@@ -32,6 +34,7 @@ class WatchAddresses:
             raise HttpError(403, "expected a server that lets others watch; this one was started with --max-viewers 0")
         asked = await read_object(request, _BODY, self._hub.options.limits.stall_s)
         session, secret, page = (_text(asked, name) for name in ("session", "secret", "page"))
+        names = _names(asked)
         owner, broadcasts = request.state.owner, self._hub.broadcasts
         live = None if session is None else self._hub.sessions.get(session)
         if session is not None and (live is None or live.owner != owner):
@@ -44,6 +47,8 @@ class WatchAddresses:
             raise HttpError(400, str(error)) from error
         if live is not None:
             broadcasts.attach(broadcast, live.id, live.session.options.language)
+        if names is not None:
+            broadcasts.name(broadcast, names)
         path = f"watch/{broadcast.key}"
         answer = {"secret": secret, "key": broadcast.key, "path": path}
         if page is not None:
@@ -65,6 +70,22 @@ def _text(asked: dict[str, Any], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise HttpError(400, f"expected {name} to be a string; got another value")
     return value
+
+
+def _names(asked: dict[str, Any]) -> dict[int, str] | None:
+    """The names of voices, by their numbers; None: nothing is said of them."""
+    if (names := asked.get("names")) is None:
+        return None
+    numbers = {str(number) for number in range(1, MOST_SPEAKERS + 1)}
+    if not isinstance(names, dict) or not all(
+        number in numbers and isinstance(name, str) and len(name) <= _NAME for number, name in names.items()
+    ):
+        raise HttpError(
+            400,
+            f"expected names: an object of voices' numbers, 1 to {MOST_SPEAKERS}, and their names of at most {_NAME} "
+            "characters; got another value",
+        )
+    return {int(number): " ".join(name.split()) for number, name in names.items()}
 
 
 def _is_address(page: str) -> bool:

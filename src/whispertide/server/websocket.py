@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from whispertide.server.access import AccessControl
 from whispertide.server.addresses import party_of
+from whispertide.server.channels import serve_channels
 from whispertide.server.connection import Connection
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
@@ -89,7 +90,10 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
         at=time.time(),
     )
     try:
-        conversation = protocol(opening)
+        channels = protocol.channels_of(opening)
+        conversation, *others = [
+            protocol(replace(opening, channel=number if channels else None)) for number in range(channels or 1)
+        ]
     except ProtocolError as error:
         hub.metrics.refused.labels("bad_request").inc()
         await refuse(socket, 400, str(error), {})
@@ -99,7 +103,11 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
     with access.connected(admitted.owner, address):
         await socket.accept(conversation.subprotocol)
         transport = _WebSocketTransport(socket, hub.options.limits.message)
-        await Connection(hub, conversation, transport, admitted.owner, party_of(address)).run(admitted.message_first)
+        party = party_of(address)
+        if others:
+            await serve_channels(hub, (conversation, *others), transport, admitted.owner, party)
+        else:
+            await Connection(hub, conversation, transport, admitted.owner, party).run(admitted.message_first)
 
 
 async def refuse(socket: WebSocket, status: int, message: str, headers: Mapping[str, str]) -> None:

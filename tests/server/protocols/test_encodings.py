@@ -49,6 +49,13 @@ def test_containers_may_be_cut_anywhere(container: str, data: st.DataObject) -> 
     np.testing.assert_array_equal(feed(AudioInput(f"{container}-opus"), portions), expected)
 
 
+def test_a_channel_can_be_taken_by_itself() -> None:
+    both = np.stack([TONE, np.zeros_like(TONE)], axis=1).tobytes()
+    left, right = (AudioInput("s16le", rate=16_000, channels=2, channel=number) for number in (0, 1))
+    np.testing.assert_array_equal(left.feed(both), TONE / np.float32(32_768))
+    assert not right.feed(both).any()
+
+
 @quick(40)
 @given(st.sampled_from(["u8", "s16le", "s32le", "mulaw", "alaw"]), st.integers(1, 3), st.data())
 def test_portions_do_not_matter(encoding: str, channels: int, data: st.DataObject) -> None:

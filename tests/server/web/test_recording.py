@@ -2,7 +2,6 @@
 
 import base64
 import json
-import struct
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from headless_chromium import SLOW_IN_CHROMIUM, Page
-from served import OfflineModel, limited, wav
+from served import OfflineModel, limited, sun, wav
 from served_page import STATE, drop, drop_all, serving, start_anew
 from whispertide.server.app import make_app
 from whispertide.server.hub import Hub
@@ -32,12 +31,6 @@ WATCHED = """import("/socket.js").then(({ LiveSession }) => {
   };
 })"""
 SILENT = "stream.getTracks().every(({ readyState }) => readyState === 'ended')"
-
-
-def sun(seconds: float) -> bytes:
-    """A recording that no browser decodes."""
-    pcm = bytes(round(32_000 * seconds))
-    return struct.pack(">4sIIIII", b".snd", 24, len(pcm), 3, 16_000, 1) + pcm
 
 
 @pytest.fixture
@@ -374,3 +367,18 @@ def test_a_file_that_is_too_long_for_the_server(strict: Page) -> None:
     drop(strict, sun(12))
     strict.wait("document.querySelector('#problem-title').innerText === 'This file is too large or too long'")
     assert "at most 5 s" in strict.text("#problem-text")
+
+
+REFUSED = """(() => {
+  const { fetch } = window;
+  const body = JSON.stringify({ error: { message: "expected key terms of at most 100 characters", code: null } });
+  window.fetch = (url, asked) =>
+    String(url).includes("v1/audio") ? Promise.resolve(new Response(body, { status: 400 })) : fetch(url, asked);
+})()"""
+
+
+def test_what_a_server_refuses_is_told_in_its_words(tab: Page) -> None:
+    tab.evaluate(REFUSED)
+    drop(tab, sun(12))
+    tab.wait("document.querySelector('#problem-text').innerText.includes('key terms of at most 100 characters')")
+    assert "no sound" not in tab.text("#problem-title")

@@ -10,9 +10,10 @@ from websockets.sync.client import connect
 
 from chat_server import ChatServer, chat_server
 from headless_chromium import SLOW_IN_CHROMIUM, Page
-from served import SILENCE, TEXT, limited, wav
+from served import SILENCE, TEXT, OfflineModel, limited, sun, wav
 from served_page import STATE, drop, reload, serving, start_anew
 from whispertide.server.options import TranslationAccess
+from whispertide.translation.opening import open_translator
 
 pytestmark = SLOW_IN_CHROMIUM
 
@@ -33,9 +34,9 @@ def chat() -> Iterator[ChatServer]:
 @pytest.fixture
 def translating(browser: Page, chat: ChatServer) -> Iterator[Page]:
     """The page of a server that translates, ready."""
-    access = TranslationAccess(chat.url, "llm", ("fr", "de"), corrects=True)
+    access = TranslationAccess(open_translator(chat.url, "llm"), ("fr", "de"), corrects=True)
     browser.complaints.clear()
-    with serving(replace(limited(), translation=access)) as address:
+    with serving(replace(limited(), translation=access), OfflineModel()) as address:
         browser.go(address)
         browser.wait(f"{STATE} === 'ready'")
         yield browser
@@ -97,3 +98,8 @@ def test_whoever_watches_reads_the_newest_translation(translating: Page) -> None
         assert translating.evaluate("document.getElementById('text').lastChild.className") == "second"
     translating.go(address)
     translating.wait(f"{STATE} === 'ready'")
+
+
+def test_a_file_that_the_server_reads_is_translated_as_well(translating: Page) -> None:
+    drop(translating, sun(3))
+    translating.wait(f"{SECOND}.includes('French: WORD0')")

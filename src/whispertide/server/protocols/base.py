@@ -83,7 +83,8 @@ class Opening:
     order; `headers` have lower-case names. All are empty over TCP.
 
     `connection` is a name for this connection, unique and hard to guess, for protocols that need ids; `at` is when it
-    was opened, in seconds since 1970, for those that name dates.
+    was opened, in seconds since 1970, for those that name dates. Of a client whose channels are apart this is the one
+    of `channel`, from 0; None: they are mixed.
     """
 
     server: ServerInfo
@@ -93,6 +94,7 @@ class Opening:
     headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     subprotocols: tuple[str, ...] = ()
     at: float = 0.0
+    channel: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +333,18 @@ class WireProtocol(ABC):
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""
         self.opening = opening
+
+    @classmethod
+    def channels_of(cls, opening: Opening) -> int:
+        """How many channels the client wants apart, each in a session of its own (`server.channels`); 0: none.
+
+        Raises `ProtocolError` for a number that cannot be.
+        """
+        return 0
+
+    def is_last(self, message: str | bytes) -> bool:
+        """True for the message that ends the whole conversation; asked only where channels are apart."""
+        return False
 
     def opened(self) -> Actions:
         """Called when the connection stands."""

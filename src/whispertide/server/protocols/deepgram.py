@@ -6,6 +6,7 @@ In: binary audio in the encoding of the address, and JSON: `KeepAlive`, `Finaliz
 """
 
 import hashlib
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechS
 from whispertide.options import parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.deepgram_stream import BAD_AUDIO, FAILED, DeepgramStream, rounded
+from whispertide.server.protocols.encodings import MOST_CHANNELS
 from whispertide.types import Word, join_words, to_samples
 
 # The parameters that have an effect. Whisper writes punctuation by itself.
@@ -37,6 +39,9 @@ class DeepgramProtocol(DeepgramStream):
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         query = opening.query
+        apart = self.channels_of(opening)
+        self._channel = [opening.channel or 0, apart or 1]  # which, of how many
+        self._is_first = not opening.channel  # who answers what concerns all of them
         self._settings = _read_settings(opening)
         self._interim = messages.switch(query, "interim_results")
         self._tells_speech = messages.switch(query, "vad_events")
@@ -54,6 +59,22 @@ class DeepgramProtocol(DeepgramStream):
         self._processed = 0  # audio about which all has been said
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
 
+    @classmethod
+    def channels_of(cls, opening: base.Opening) -> int:
+        """As many as are announced, with `multichannel`. A container does not tell how many it has."""
+        channels = messages.whole(opening.query, "channels", 1)
+        if not messages.switch(opening.query, "multichannel") or channels == 1:
+            return 0
+        if not 1 <= channels <= MOST_CHANNELS:
+            raise base.ProtocolError(f"expected 1 to {MOST_CHANNELS} channels; got {channels}")
+        if not opening.query.get("encoding"):
+            raise base.ProtocolError("expected an encoding next to multichannel=true and channels; got none")
+        return channels
+
+    def is_last(self, message: str | bytes) -> bool:
+        """`Metadata` ends the stream."""
+        return isinstance(message, str) and json.loads(message).get("type") == "Metadata"
+
     def started(self, started: base.Started) -> base.Actions:
         """Keep the model's name, which goes into every result."""
         self._model = started.model
@@ -69,11 +90,11 @@ class DeepgramProtocol(DeepgramStream):
         """Replace the keyterms. Features that are not done are a failure where they come alone, else a warning."""
         missing = messages.without_effect(messages.mapping(data, "features"), _DONE)
         if data.get("keyterms") is None:
-            return (self._configured(missing),)
+            return (self._configured(missing),) if self._is_first else ()
         terms = messages.texts(data["keyterms"], "keyterms")
         change = base.Configure({"keyterms": messages.keyterms(terms)})
         more = {"warnings": _warnings(missing)} if missing else {}
-        return (change, self._success(keyterms=terms, **more))
+        return (change, self._success(keyterms=terms, **more)) if self._is_first else (change,)
 
     def _configured(self, missing: Sequence[str]) -> base.Reply:
         if not missing:
@@ -103,7 +124,7 @@ class DeepgramProtocol(DeepgramStream):
                     actions += [*self._final(), *self.processed(start)]
                     self._in_turn = True
                     if self._tells_speech:
-                        actions.append(messages.reply(type="SpeechStarted", channel=[0], timestamp=rounded(start)))
+                        actions.append(self._speech(start))
                 case TurnEnd(end=end, eager=False):
                     guess, self._guessed = (), False
                     actions += self._end_turn(end)
@@ -117,7 +138,7 @@ class DeepgramProtocol(DeepgramStream):
                         *self._release(from_finalize=False),
                         *self._final(),
                         *self.processed(duration),
-                        self._summary(),
+                        *self._summary(),
                         base.Close(),
                     ]
         actions += self._final()
@@ -149,7 +170,7 @@ class DeepgramProtocol(DeepgramStream):
         if problem.kind == "bad_request":
             return (*rest, error, BAD_AUDIO)
         if problem.kind == "shutdown":
-            return (*rest, error, self._summary())
+            return (*rest, error, *self._summary())
         return (*rest, error)
 
     # --- results -----------------------------------------------------------------------------------------------------
@@ -173,6 +194,10 @@ class DeepgramProtocol(DeepgramStream):
         (words, end), self._held = self._held, None
         pause = self._tells_pauses or from_finalize
         return [self._result(words, end, is_final=True, speech_final=pause, from_finalize=from_finalize)]
+
+    def _speech(self, start: int) -> base.Reply:
+        channel = [0] if self.opening.channel is None else self._channel
+        return messages.reply(type="SpeechStarted", channel=channel, timestamp=rounded(start))
 
     def _final(self) -> list[base.Action]:
         """Send a final result of the words confirmed in mid-turn."""
@@ -202,7 +227,7 @@ class DeepgramProtocol(DeepgramStream):
         }
         return messages.reply(
             type="Results",
-            channel_index=[0, 1],
+            channel_index=self._channel,
             start=rounded(start),
             duration=rounded(end - start),
             is_final=is_final,
@@ -224,25 +249,29 @@ class DeepgramProtocol(DeepgramStream):
         if self._gap is None or last is None or unsaid or self._processed - last < self._gap:
             return []
         self._last_word = None
-        return [messages.reply(type="UtteranceEnd", channel=[0, 1], last_word_end=rounded(last))]
+        return [messages.reply(type="UtteranceEnd", channel=self._channel, last_word_end=rounded(last))]
 
-    def _summary(self) -> base.Reply:
+    def _summary(self) -> list[base.Reply]:
         """The message before the service closes. `sha256` is that of the bytes received, and `warnings` tell of
         parameters without effect.
         """
-        done = _DONE | {"diarize"} if self.opening.server.hears_speakers else _DONE
+        if not self._is_first:
+            return []
+        done = _DONE | ({"diarize"} if self.opening.server.hears_speakers else set())
+        done |= {"multichannel"} if self.opening.channel is not None else set()
         warnings = _warnings(messages.without_effect(self.opening.query, done))
-        return messages.reply(
+        summary = messages.reply(
             type="Metadata",
             transaction_key="deprecated",
             request_id=self._request,
             sha256=self._digest.hexdigest(),
             created=datetime.fromtimestamp(self.opening.at, UTC).isoformat(timespec="milliseconds"),
             duration=rounded(self._audio.given),
-            channels=1,
+            channels=self._channel[1],
             models=[self._model],
             **({"warnings": warnings} if warnings else {}),
         )
+        return [summary]
 
 
 def _warnings(names: Sequence[str]) -> list[dict[str, str]]:

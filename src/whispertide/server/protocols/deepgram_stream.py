@@ -40,7 +40,7 @@ class DeepgramStream(base.WireProtocol):
         super().__init__(opening)
         # A browser's key comes as the second of two offered subprotocols; the first names its kind.
         self.subprotocol = next((name for name in opening.subprotocols if name in ("token", "bearer")), None)
-        self._audio = DeepgramAudio(opening.query)
+        self._audio = DeepgramAudio(opening.query, opening.channel)
         # Of the connection's name, since a protocol has no dice of its own.
         self._request = str(uuid.uuid5(uuid.NAMESPACE_OID, opening.connection))
         self._flushing: deque[int] = deque()  # samples that had arrived with each `flush` that is not answered
@@ -91,10 +91,12 @@ class DeepgramStream(base.WireProtocol):
 
 
 class DeepgramAudio:
-    """The audio of one stream, whose address has this query. Raises `ProtocolError` for an unknown encoding."""
+    """The audio of one stream, whose address has this query; of several channels all, or one. Raises `ProtocolError`
+    for an unknown encoding.
+    """
 
-    def __init__(self, query: Mapping[str, str]) -> None:
-        self._input = _declared(query)
+    def __init__(self, query: Mapping[str, str], channel: int | None = None) -> None:
+        self._input = _declared(query, channel)
         self._head = b""  # of a stream without a declared encoding, before it is known what it is
 
     @property
@@ -121,18 +123,19 @@ class DeepgramAudio:
         return () if self._input is None else messages.audio_actions(self._input.drain())
 
 
-def _declared(query: Mapping[str, str]) -> AudioInput | None:
+def _declared(query: Mapping[str, str], channel: int | None) -> AudioInput | None:
     """The decoder of the audio, or None if the first bytes have to tell."""
-    encoding, rate = query.get("encoding"), query.get("sample_rate")
+    encoding, stated = query.get("encoding"), query.get("sample_rate")
     channels = messages.whole(query, "channels", 1)
-    if not encoding and not rate:
+    if not encoding and not stated:
         return None
     if (encoding or "linear16") not in _ENCODINGS:
         raise base.ProtocolError(
             f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.abbreviate(encoding)}"
         )
     name, usual = _ENCODINGS[encoding or "linear16"]
-    return messages.audio_input(name, rate=messages.whole(query, "sample_rate", usual), channels=channels)
+    rate = messages.whole(query, "sample_rate", usual)
+    return messages.audio_input(name, rate=rate, channels=channels, channel=channel)
 
 
 def _contained(data: bytes) -> AudioInput:

@@ -52,8 +52,8 @@ class AudioInput:
     Without `drain`, portions do not change the result (except for "opus", where one portion is one packet).
     """
 
-    def __init__(self, encoding: str, *, rate: int = _OPUS_RATE, channels: int = 1) -> None:
-        """`rate` is ignored for Opus, which has it in its packets; channels are mixed.
+    def __init__(self, encoding: str, *, rate: int = _OPUS_RATE, channels: int = 1, channel: int | None = None) -> None:
+        """`rate` is ignored for Opus, which has it in its packets. Channels are mixed; `channel` (from 0): one alone.
 
         Raises `OptionError` for an encoding, rate or number of channels that cannot be.
         """
@@ -67,14 +67,18 @@ class AudioInput:
         # A packet of Opus is whole.
         self.piece = 0 if encoding == "opus" else CONTAINED_PIECE if "opus" in encoding else PIECE
         self._rate = _OPUS_RATE if "opus" in encoding else rate
-        self._channels = channels
-        self._resampler = StreamingResampler(self._rate, channels)
+        self._channel = channel
+        self._channels = channels if channel is None else 1
+        self._resampler = StreamingResampler(self._rate, self._channels)
         self._decoder = _make_decoder(encoding, channels)
         self.given = 0  # samples so far
 
     def feed(self, data: bytes) -> FloatArray:
         """Decode the next bytes to samples [n]. Raises `AudioError` if they cannot be decoded."""
-        return self._count(self._resampler.push(self._decoder.decode(data)))
+        samples = self._decoder.decode(data)
+        if self._channel is not None:
+            samples = samples[:, self._channel : self._channel + 1]
+        return self._count(self._resampler.push(samples))
 
     def drain(self) -> FloatArray:
         """Flush the resampler (some 30 ms), [n]; the next audio begins a new stretch. Half samples wait."""

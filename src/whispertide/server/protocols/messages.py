@@ -231,10 +231,10 @@ def keyterms(terms: Iterable[str]) -> tuple[str, ...]:
         raise ProtocolError(str(error)) from error
 
 
-def audio_input(encoding: str, *, rate: int, channels: int = 1) -> AudioInput:
+def audio_input(encoding: str, *, rate: int, channels: int = 1, channel: int | None = None) -> AudioInput:
     """Make the input for audio as a client announced it."""
     try:
-        return AudioInput(encoding, rate=rate, channels=channels)
+        return AudioInput(encoding, rate=rate, channels=channels, channel=channel)
     except OptionError as error:
         raise ProtocolError(str(error)) from error
 

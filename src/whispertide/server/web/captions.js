@@ -38,6 +38,7 @@ export class Captions {
   #source = null; // the row with the present file's name
   #guess = element("span", "guess");
   #bigGuess = element("span", "guess");
+  #bigSpeaker = null; // whose words the newest big ones are
   #following = true;
 
   /**
@@ -149,7 +150,7 @@ export class Captions {
     this.list.replaceChildren();
     this.log.replaceChildren();
     this.big.replaceChildren(this.#bigGuess);
-    this.#paragraph = this.#marked = null;
+    this.#paragraph = this.#marked = this.#bigSpeaker = null;
     this.#words = [];
     this.#paragraphs = [];
     this.bigSecond.textContent = "";
@@ -169,7 +170,14 @@ export class Captions {
     this.#guess.before(span);
     this.#words.push({ start: word.start, span });
     Object.assign(paragraph, { last: text.trim(), end: word.end });
-    this.#bigGuess.before(element("span", "", text));
+    this.#addBig(text, paragraph.speaker); // the rest of a word is its first part's
+  }
+
+  /** In the big captions a voice's name stands before its words. */
+  #addBig(text, speaker) {
+    const isOther = speaker != null && speaker !== this.#bigSpeaker;
+    this.#bigGuess.before(...(isOther ? [speakerName(speaker, this.nameOf(speaker))] : []), element("span", "", text));
+    this.#bigSpeaker = speaker;
   }
 
   #isNewParagraph(word) {
@@ -187,7 +195,7 @@ export class Captions {
     text.append(this.#guess);
     row.append(this.#playable ? playButton(time) : time, text);
     if (speaker != null) {
-      row.dataset.voice = 1 + ((speaker - 1) % VOICES);
+      row.dataset.voice = colourOf(speaker);
       row.insertBefore(nameField(speaker, this.nameOf(speaker)), text);
     }
     this.list.append(row);
@@ -202,6 +210,7 @@ export class Captions {
     for (const field of this.list.querySelectorAll(`input[data-speaker="${speaker}"]`)) {
       field.value = this.nameOf(Number(speaker));
     }
+    nameAll(this.big, this.nameOf);
   }
 
   #clicked(target) {
@@ -253,6 +262,23 @@ function nameField(speaker, name) {
   field.dataset.speaker = speaker;
   field.setAttribute("aria-label", `Name of speaker ${speaker}`);
   return field;
+}
+
+const colourOf = (speaker) => 1 + ((speaker - 1) % VOICES);
+
+/** A voice's name before its words. */
+export function speakerName(speaker, name) {
+  const label = element("span", "speaker", `${name}: `);
+  Object.assign(label.dataset, { speaker, voice: colourOf(speaker) });
+  return label;
+}
+
+/** Voices got other names; one that has none keeps what it has. */
+export function nameAll(within, nameOf) {
+  for (const label of within.querySelectorAll(".speaker[data-speaker]")) {
+    const name = nameOf(Number(label.dataset.speaker));
+    if (name && label.textContent !== `${name}: `) label.textContent = `${name}: `;
+  }
 }
 
 /** The words are no buttons, there are too many of them: with the keyboard one plays from a paragraph on. */

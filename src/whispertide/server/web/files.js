@@ -48,7 +48,7 @@ export function acceptChoices(chooser, take) {
 }
 
 /** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
-export async function upload(file, server, { model, language, task, languages, keyterms, prompt, signal }) {
+export async function upload(file, server, { model, language, task, languages, keyterms, prompt, signal, ...more }) {
   const form = new FormData();
   form.set("file", file);
   form.set("response_format", "verbose_json");
@@ -58,6 +58,7 @@ export async function upload(file, server, { model, language, task, languages, k
   if (languages.length) form.set("languages", languages.join(","));
   if (keyterms.length) form.set("keyterms", keyterms.join(","));
   if (prompt) form.set("prompt", prompt);
+  for (const name of ["speakers", "translate_to", "correct"]) if (more[name]) form.set(name, more[name]);
   let answer;
   try {
     answer = await server.fetch(`v1/audio/${task === "translate" ? "translations" : "transcriptions"}`, { method: "POST", body: form, signal });
@@ -65,21 +66,27 @@ export async function upload(file, server, { model, language, task, languages, k
     throw error.name === "AbortError" ? error : new Problem("unreachable");
   }
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Problem(KINDS[answer.status] ?? "internal", body.error?.message ?? "");
+  if (!answer.ok) throw new Problem(kindOf(answer.status, body.error?.code), body.error?.message ?? "");
   const at = body.duration;
   const words = spaced(body.words ?? [], body.text ?? "");
-  return [{ type: "confirmed", at, words }, { type: "turn_end", at, end: at }];
+  const others = [...(body.translations ?? []), ...(body.corrections ?? [])].map((other) => ({
+    type: other.language ? "translation" : "correction", at, ...other,
+  }));
+  return [{ type: "confirmed", at, words }, { type: "turn_end", at, end: at }, ...others];
 }
 
 /** The answer's words have lost their spaces; the running text still has them. */
 function spaced(words, text) {
   let at = 0;
-  return words.map(({ word, start, end }) => {
+  return words.map(({ word, start, end, speaker }) => {
     const found = text.indexOf(word, at);
     const space = found > at && /\s/u.test(text[found - 1]) ? " " : "";
     at = found < 0 ? at : found + word.length;
-    return { text: space + word, start, end, probability: null };
+    return { text: space + word, start, end, probability: null, speaker };
   });
 }
 
-const KINDS = { 400: "file", 401: "key", 413: "file-large", 429: "overloaded", 503: "overloaded" };
+/** Of what the server refuses it says whether it is the sound. */
+const kindOf = (status, code) => (code === "audio" ? "file" : KINDS[status] ?? "internal");
+
+const KINDS = { 400: "refused", 401: "key", 413: "file-large", 429: "overloaded", 503: "overloaded" };

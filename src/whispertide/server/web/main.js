@@ -142,7 +142,7 @@ async function letServerRead(recording, file) {
   recording.abort = () => aborting.abort();
   status.reading(recording, "The server reads");
   try {
-    const events = await upload(file, server, { ...settings.start, signal: aborting.signal });
+    const events = await upload(file, server, { ...settings.live, signal: aborting.signal });
     begin(recording, settings.start);
     events.forEach((event) => take(event));
     captions.announce("The recording was read");
@@ -266,6 +266,7 @@ function retryOf({ source, begun, batch, retry }) {
 /** The user typed the name of a voice. */
 function rename(speaker, name) {
   transcript.rename(speaker, name);
+  share.name(transcript.ownNames);
   storage.changed();
 }
 

@@ -30,6 +30,7 @@ const TEXTS = {
   watch: ["Nobody can read along", ""],
   internal: ["The server failed", "What you see is safe. Try again, or another model."],
   file: ["This file has no sound that could be read", "Expected a recording such as WAV, MP3, M4A, FLAC, Ogg or a video."],
+  refused: ["The server cannot do this", ""],
   "file-large": ["This file is too large or too long", ""],
   "weak-language": ["The language is a weak guess", ""],
   "only-english": ["This does not look like English", ""],

@@ -11,6 +11,7 @@ const LOOPBACK = /^(localhost|127\..*|\[::1\]|.*\.localhost)$/;
 export class Share {
   #secret = kept();
   #session = null;
+  #names = {}; // of the session's voices, by their numbers in it
   #done = Promise.resolve(); // what was asked of the server before
 
   /** `onChange` hears whether others can read along, `onProblem` what went wrong. */
@@ -38,12 +39,19 @@ export class Share {
   /** A session of this tab goes on, by its id: whoever has the address reads it. */
   async attach(session) {
     this.#session = session;
+    this.#names = {};
+    if (this.isOpen) await this.#make();
+  }
+
+  /** The user named voices of the session: viewers see that. */
+  async name(names) {
+    this.#names = names;
     if (this.isOpen) await this.#make();
   }
 
   #make() {
     return this.#inTurn(async () => {
-      const asked = { secret: this.#secret ?? undefined, session: this.#session ?? undefined };
+      const asked = { secret: this.#secret ?? undefined, session: this.#session ?? undefined, names: this.#names };
       const made = await this.#ask("v1/watch", { ...asked, page: new URL(".", document.baseURI).href });
       this.#keep(made.secret);
       this.#fill(made);

@@ -186,6 +186,12 @@ export class Transcript {
     return this.voices[speaker] || `Speaker ${speaker}`;
   }
 
+  /** The names of the present recording's voices, by their numbers in it. */
+  get ownNames() {
+    const own = Object.entries(this.voices).map(([speaker, name]) => [speaker - this.#before, name]);
+    return Object.fromEntries(own.filter(([number]) => number > 0));
+  }
+
   /** As plain data, without the guess; `Transcript.from` takes it back. */
   toJSON() {
     const { recordings, names, voices, others, language, duration, complete } = this;

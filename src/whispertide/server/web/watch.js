@@ -1,6 +1,6 @@
 // The page to watch: a session's captions alone, for a stream, a hall or a phone. Joins what is read with how it looks.
 
-import { element } from "./captions.js";
+import { element, nameAll, speakerName } from "./captions.js";
 import { Looks } from "./looks.js";
 import { keepAwake } from "./microphone.js";
 import { Reader } from "./reader.js";
@@ -22,22 +22,24 @@ const guess = element("span", "guess");
 guess.setAttribute("aria-hidden", "true"); // it changes all the time
 const second = Object.assign(element("p", "second"), { dir: "auto" }); // the translation, under all
 let line = null; // the paragraph that is being written
+let speaker = null; // of the paragraph before it, or of its own words
 let following = true;
 let hiding = null;
 
 // --- the text --------------------------------------------------------------------------------------------------------
 
-function show({ text, guess: guessed, follows, isNewRun, language, speaking, second: translated = "" }) {
+function show({ text, guess: guessed, follows, isNewRun, language, speaking, second: translated = "", speakers = [], names = {} }) {
   root.lang = language ?? "";
-  if (isNewRun) endParagraph(); // the server began anew: what is read stays
+  if (isNewRun) keepAsItIs(); // the server began anew
   else if (!follows) clear();
   if (text || (guessed && guessed !== guess.textContent) || translated !== second.textContent) stay();
   const [first, ...others] = text.split("\n");
-  append(first);
-  for (const part of others) {
+  append(first, speakers[0]);
+  others.forEach((part, at) => {
     endParagraph();
-    append(part);
-  }
+    append(part, speakers[at + 1]);
+  });
+  nameAll($("text"), (number) => names[number]);
   if (looks.showsGuess) showGuess(guessed);
   trim();
   showSecond(translated);
@@ -45,9 +47,11 @@ function show({ text, guess: guessed, follows, isNewRun, language, speaking, sec
   if (following) toEnd();
 }
 
-function append(text) {
+function append(text, voice = null) {
   if (!text) return;
   beginParagraph();
+  if (voice !== speaker && voice !== null) line.before(speakerName(voice, ""));
+  speaker = voice;
   guess.before(element("span", "", text)); // a piece of its own: screen readers say what is new
 }
 
@@ -83,8 +87,16 @@ function dropParagraph() {
   line = null;
 }
 
+/** What is read stays, and the names in it. */
+function keepAsItIs() {
+  endParagraph();
+  speaker = null;
+  for (const label of $("text").querySelectorAll("[data-speaker]")) delete label.dataset.speaker;
+}
+
 function clear() {
   endParagraph();
+  speaker = null;
   $("text").replaceChildren();
 }
 

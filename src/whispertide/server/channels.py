@@ -1,0 +1,125 @@
+"""One client whose channels are apart: each has a protocol, a connection and a session of its own, over one transport.
+
+Every channel's protocol is given all that the client says, and takes its own channel of the audio. What they say goes
+out in the order in which it comes. Where one is closed with an error all are; else the client is closed when all are
+done, after the message that ends the conversation, which the first channel alone gives.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from whispertide.server.connection import Connection
+from whispertide.server.hub import Hub
+from whispertide.server.protocols.base import WireProtocol
+from whispertide.server.transport import GoneError, MessageTooLargeError, Transport
+
+_AHEAD = 4  # messages that wait for the slowest channel; meanwhile unread data waits in the network
+_FINE = 1000
+
+
+class _Channel:
+    """The transport of one channel's connection."""
+
+    def __init__(self, client: "_Client", protocol: WireProtocol) -> None:
+        self._client = client
+        self._protocol = protocol
+        self.incoming: asyncio.Queue[str | bytes | Exception] = asyncio.Queue(_AHEAD)
+        self.closed = asyncio.Event()
+
+    async def receive(self) -> str | bytes:
+        """Return the next message of the client; see `transport.Transport`."""
+        message = await self.incoming.get()
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    async def send(self, message: str | bytes) -> None:
+        """Send, in turn with the other channels."""
+        if self._protocol.is_last(message):
+            self._client.last = message
+            return
+        async with self._client.turn:
+            await self._client.transport.send(message)
+
+    async def close(self, code: int, reason: str) -> None:
+        """This channel is done; the client is closed at once only if something is wrong."""
+        self.closed.set()
+        if code != _FINE and self._client.ending == (_FINE, ""):
+            self._client.ending = code, reason
+            self._client.failed.set()
+
+
+class _Client:
+    """What the channels share."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.turn = asyncio.Lock()
+        self.failed = asyncio.Event()
+        self.ending = (_FINE, "")
+        self.last: str | bytes | None = None
+
+
+async def serve_channels(
+    hub: Hub, protocols: Sequence[WireProtocol], transport: Transport, owner: str, party: str
+) -> None:
+    """Serve a client with a protocol for each channel. Returns when everything about them is done."""
+    client = _Client(transport)
+    channels = [_Channel(client, protocol) for protocol in protocols]
+    running = [
+        asyncio.create_task(Connection(hub, protocol, channel, owner, party).run(), name="channel")
+        for protocol, channel in zip(protocols, channels, strict=True)
+    ]
+    reader = asyncio.create_task(_deal_out(transport, channels), name="channels")
+    failed = asyncio.create_task(client.failed.wait(), name="a channel failed")
+    try:
+        everyone = asyncio.gather(*running)
+        await asyncio.wait((everyone, failed), return_when=asyncio.FIRST_COMPLETED)
+        if client.failed.is_set():
+            await _leave(channels)
+        await everyone
+    finally:
+        for task in (reader, failed, *running):
+            task.cancel()
+        await asyncio.gather(reader, failed, *running, return_exceptions=True)
+    if client.last is not None:
+        await _say_last(client)
+    await transport.close(*client.ending)
+
+
+async def _deal_out(transport: Transport, channels: Sequence[_Channel]) -> None:
+    """Give each channel what the client says, until it says nothing more."""
+    while True:
+        try:
+            message: str | bytes | Exception = await transport.receive()
+        except (GoneError, MessageTooLargeError) as error:
+            message = error
+        for channel in channels:
+            await _give(channel, message)
+        if isinstance(message, GoneError):
+            return
+
+
+async def _give(channel: _Channel, message: str | bytes | Exception) -> None:
+    """Wait until a channel takes a message; one that is done takes none."""
+    put, closed = asyncio.create_task(channel.incoming.put(message)), asyncio.create_task(channel.closed.wait())
+    try:
+        await asyncio.wait((put, closed), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        put.cancel()
+        closed.cancel()
+
+
+async def _leave(channels: Sequence[_Channel]) -> None:
+    """As if the client had gone: the other channels end."""
+    for channel in channels:
+        while not channel.incoming.empty():
+            channel.incoming.get_nowait()
+        channel.incoming.put_nowait(GoneError())
+
+
+async def _say_last(client: _Client) -> None:
+    try:
+        await client.transport.send(client.last or "")
+    except GoneError:
+        return

@@ -1,0 +1,83 @@
+"""The translation of a whole recording: its segments in, all that was made of them out.
+
+    translation = RecordingTranslation(translator, options, language="en")
+    translation.take(segment)            for every segment, in order
+    others, problems = translation.finish(samples)
+
+A sentence goes out alone, however long that takes, so each translation has the time of its sentence. Whoever reads the
+recording is held back where too much waits.
+"""
+
+from dataclasses import dataclass, field
+
+from whispertide.decoding.longform import OfflineSegment
+from whispertide.events import Confirmed, End, Error, Event, Language
+from whispertide.formats.document import OtherText, other_text
+from whispertide.options import Task
+from whispertide.translation.translating import Translating
+from whispertide.translation.translator import TranslationOptions, Translator
+from whispertide.types import Word
+
+_POLL_S = 0.1
+
+
+def take_segment(translating: Translating, segment: OfflineSegment) -> None:
+    """Hand a segment's words over: sentences go on from one to the next."""
+    if segment.language:
+        translating.take(Language(0, segment.span.end, segment.language, segment.language_probability))
+    words = segment.words or (Word(segment.text, segment.span.start, segment.span.end),)
+    translating.take(Confirmed(0, segment.span.end, words))
+
+
+@dataclass(slots=True)
+class RecordingTranslation:
+    """The translation of one recording. `language` is what is known of that of the speech from the start; with the
+    `task` of translating into English the text is English. `close` may come from another thread, and ends every wait.
+    """
+
+    translator: Translator
+    options: TranslationOptions
+    language: str | None = None
+    task: Task = "transcribe"
+    _stream: Translating = field(init=False)
+    _others: list[OtherText] = field(default_factory=list, init=False)
+    _problems: list[str] = field(default_factory=list, init=False)
+    _closed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a target that the translator cannot do."""
+        is_english = self.task == "translate"
+        language = "en" if is_english else self.language
+        self._stream = Translating(self.translator, self.options, language=language, fixed=is_english, most_chars=0)
+
+    def take(self, segment: OfflineSegment) -> None:
+        """Take the next segment; waits while too much is to be translated."""
+        take_segment(self._stream, segment)
+        while not (self._closed or self._stream.has_room):
+            self._stream.wait(_POLL_S)
+            self._collect()
+
+    def finish(self, end: int) -> tuple[tuple[OtherText, ...], tuple[str, ...]]:
+        """The recording ends at a sample. Waits for the last translations; returns all, and what went wrong."""
+        self._stream.take(End(0, end, end))
+        self._stream.finish()
+        while not (self._closed or self._stream.is_done):
+            self._stream.wait(_POLL_S)
+            self._collect()
+        self._collect()
+        return tuple(self._others), tuple(self._problems)
+
+    def close(self) -> None:
+        """Give up what is not there yet."""
+        self._closed = True
+        self._stream.close()
+
+    def _collect(self) -> None:
+        for event in self._stream.ready():
+            self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        if isinstance(event, Error):
+            self._problems.append(event.message)
+        elif other := other_text(event):
+            self._others.append(other)

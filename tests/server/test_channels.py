@@ -1,0 +1,87 @@
+"""A client whose channels are apart, over real sockets: a session each, and one end."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from served import SECONDS, TEXT, KnowingModel, client, limited, served
+from whispertide.server.options import ServerOptions
+
+STEREO = "/v1/listen?encoding=linear16&sample_rate=16000&channels=2&multichannel=true"
+SECOND = bytes(64_000)  # of both channels
+
+
+def words(messages: list[dict[str, Any]], channel: int) -> list[str]:
+    results = [one for one in messages if one["type"] == "Results" and one["channel_index"] == [channel, 2]]
+    return [word["word"] for one in results for word in one["channel"]["alternatives"][0]["words"]]
+
+
+async def test_each_channel_has_a_session_and_the_last_message_ends_both() -> None:
+    async with served() as (server, hub), client(server, path=STEREO) as one:
+        await one.send(SECOND)
+        async with asyncio.timeout(30):
+            while len(hub.sessions) < 2:
+                await asyncio.sleep(0.01)
+        await one.send(*[SECOND] * round(SECONDS - 1), {"type": "CloseStream"})
+        assert await one.rest() == 1000
+        assert words(one.messages, 0) == words(one.messages, 1) == TEXT
+        assert [message["type"] for message in one.messages].count("Metadata") == 1
+        assert one.messages[-1]["type"] == "Metadata"
+        assert (one.messages[-1]["channels"], "warnings" in one.messages[-1]) == (2, False)
+        assert not hub.sessions
+
+
+async def test_what_concerns_all_is_answered_once() -> None:
+    async with served() as (server, _), client(server, path=STEREO) as one:
+        await one.send({"type": "Configure", "keyterms": ["tide"]}, SECOND, {"type": "Finalize"})
+        for _ in range(2):
+            while not (await one.until("Results"))["from_finalize"]:
+                pass
+        await one.send({"type": "CloseStream"})
+        assert await one.rest() == 1000
+        assert len(one.said("ConfigureSuccess")) == 1
+
+
+async def test_one_channel_without_a_place_ends_both() -> None:
+    async with served(limited(sessions=1)) as (server, hub), client(server, path=STEREO) as one:
+        assert await one.rest() == 1013
+        assert not hub.sessions
+
+
+async def test_a_client_that_leaves_leaves_nothing() -> None:
+    async with served(ServerOptions(), KnowingModel(round_s=0.01)) as (server, hub):
+        async with client(server, path=STEREO) as one:
+            await one.send(SECOND, SECOND)
+            await one.until("Results")
+        async with asyncio.timeout(30):
+            while hub.sessions or hub.connections:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("encoding=linear16&channels=9&multichannel=true", "1 to 8 channels"),
+        ("channels=2&multichannel=true", "expected an encoding"),
+    ],
+)
+async def test_channels_that_cannot_be(query: str, told: str) -> None:
+    async with served() as (server, _):
+        with pytest.raises(InvalidStatus) as refused:
+            async with client(server, path=f"/v1/listen?{query}"):
+                pass
+        response = refused.value.response
+        assert response.status_code == httpx.codes.BAD_REQUEST
+        assert told in response.body.decode()
+
+
+async def test_one_channel_and_none_apart_are_as_ever() -> None:
+    for query in ("channels=1&multichannel=true", "channels=2"):
+        path = f"/v1/listen?encoding=linear16&sample_rate=16000&{query}"
+        async with served() as (server, _), client(server, path=path) as one:
+            await one.send(SECOND, {"type": "CloseStream"})
+            assert await one.rest() == 1000
+            assert {tuple(result["channel_index"]) for result in one.said("Results")} == {(0, 1)}

@@ -1,0 +1,81 @@
+"""Files over REST with a translation of their sentences: in every format, streamed, and what cannot be had."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from scripted_translator import ScriptedTranslator
+from served import OfflineModel, limited, served, wav, web_client
+from whispertide.server.options import TranslationAccess
+from whispertide.translation.translator import TranslatorError
+
+
+@asynccontextmanager
+async def rest(translator: ScriptedTranslator | None) -> AsyncIterator[httpx.AsyncClient]:
+    offered = None if translator is None else TranslationAccess(translator, ("fr", "de"), corrects=True)
+    async with (
+        served(replace(limited(), translation=offered), OfflineModel()) as (server, _),
+        web_client(server) as web,
+    ):
+        yield web
+
+
+async def post(web: httpx.AsyncClient, **fields: str) -> httpx.Response:
+    return await web.post("/v1/audio/transcriptions", files={"file": ("talk.wav", wav(2))}, data=fields)
+
+
+@pytest.mark.parametrize("form", ["json", "verbose_json"])
+async def test_a_translation_stands_next_to_the_text(form: str) -> None:
+    async with rest(ScriptedTranslator()) as web:
+        answer = (await post(web, translate_to="French", correct="true", response_format=form)).json()
+        (translation,), (correction,) = answer["translations"], answer["corrections"]
+        assert translation["language"] == "fr"
+        assert translation["text"] == f"FR: {answer['text'].upper()}"
+        assert correction["text"] == answer["text"].upper()
+        assert 0 <= translation["start"] < translation["end"] <= 2
+        plain = (await post(web, response_format=form)).json()
+        assert not {"translations", "corrections"} & plain.keys()
+        assert plain["text"] == answer["text"]
+
+
+@pytest.mark.parametrize("form", ["text", "srt", "vtt"])
+async def test_a_single_text_is_the_translation(form: str) -> None:
+    async with rest(ScriptedTranslator()) as web:
+        answer = await post(web, translate_to="fr", response_format=form)
+        assert "FR: WORD0" in answer.text
+        assert "word0" not in answer.text
+
+
+async def test_a_streamed_answer_ends_with_it() -> None:
+    async with rest(ScriptedTranslator()) as web:
+        answer = await post(web, translate_to="fr", stream="true")
+        events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+        assert events[-1]["type"] == "transcript.text.done"
+        assert events[-1]["translations"][0]["text"].startswith("FR: WORD0")
+
+
+async def test_what_fails_is_a_warning_and_the_text_is_there() -> None:
+    async with rest(ScriptedTranslator(problems=[TranslatorError("wrong key", "lasting")])) as web:
+        answer = await post(web, translate_to="fr")
+        assert answer.json()["text"].startswith("word0")
+        assert "wrong key" in answer.headers["x-whispertide-warning"]
+
+
+@pytest.mark.parametrize(
+    ("offers", "fields", "told"),
+    [
+        (True, {"translate_to": "it"}, "expected a language among fr, de on this server; got 'it'"),
+        (True, {"translate_to": "Elvish"}, "Elvish"),
+        (False, {"translate_to": "fr"}, "expected no translation on this server; got 'fr'"),
+        (False, {"correct": "true"}, "expected no corrections"),
+    ],
+)
+async def test_what_a_server_does_not_offer_is_refused(offers: bool, fields: dict[str, str], told: str) -> None:
+    async with rest(ScriptedTranslator() if offers else None) as web:
+        answer = await post(web, **fields)
+        assert answer.status_code == 400
+        assert told in answer.json()["error"]["message"]

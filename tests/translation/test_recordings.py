@@ -1,0 +1,71 @@
+"""Translations of a whole recording: each sentence with its own times, and what goes wrong told at the end."""
+
+import threading
+
+from scripted_translator import ScriptedTranslator, until
+from whispertide.decoding.longform import OfflineSegment
+from whispertide.formats.document import OtherText
+from whispertide.translation import translating
+from whispertide.translation.recordings import RecordingTranslation
+from whispertide.translation.translator import TranslationOptions, TranslatorError
+from whispertide.types import Span, Word
+
+FRENCH = TranslationOptions("fr")
+
+
+def segment(number: int, *texts: str, language: str = "en") -> OfflineSegment:
+    """A segment of words, one a second."""
+    at = 16_000 * number
+    words = tuple(Word(text, at + 16_000 * n, at + 16_000 * n + 8_000) for n, text in enumerate(texts))
+    return OfflineSegment(
+        number, Span(at, words[-1].end), "".join(texts), (), words, -0.1, 1.0, 0.0, 0.0, language, 0.9
+    )
+
+
+def test_sentences_go_on_over_segments_and_have_their_own_times() -> None:
+    translator = ScriptedTranslator()
+    one = RecordingTranslation(translator, FRENCH)
+    one.take(segment(0, " Hello"))
+    one.take(segment(1, " there.", " More."))
+    others, problems = one.finish(48_000)
+    assert others == (OtherText(0, 24_000, "FR: HELLO THERE.", "fr"), OtherText(32_000, 40_000, "FR: MORE.", "fr"))
+    assert problems == ()
+    assert [request.source for request in translator.requests] == ["en", "en"]
+
+
+def test_the_language_is_what_whisper_writes_where_it_translates() -> None:
+    translator = ScriptedTranslator()
+    one = RecordingTranslation(translator, FRENCH, "de", "translate")
+    one.take(segment(0, " Hello.", language="de"))
+    one.finish(16_000)
+    assert [request.source for request in translator.requests] == ["en"]
+
+
+def test_what_fails_is_told_and_the_rest_is_there() -> None:
+    translator = ScriptedTranslator(problems=[TranslatorError("no", "answer")])
+    one = RecordingTranslation(translator, FRENCH)
+    one.take(segment(0, " One.", " Two."))
+    others, problems = one.finish(32_000)
+    assert [other.text for other in others] == ["FR: TWO."]
+    assert len(problems) == 2, "that a sentence is left out, and how many"
+
+
+def test_a_recording_is_held_back_where_too_much_waits_and_let_go_at_the_end() -> None:
+    translator = ScriptedTranslator(gate=threading.Event())
+    one = RecordingTranslation(translator, FRENCH)
+    long = " " + "x" * translating.ROOM + "."
+
+    def take_all() -> None:
+        for number in range(4):
+            one.take(segment(number, long))
+
+    taken = threading.Thread(target=take_all, daemon=True)
+    taken.start()
+    until(translator.began.is_set)
+    taken.join(0.3)
+    assert taken.is_alive()
+    one.close()
+    taken.join(30)
+    assert not taken.is_alive()
+    assert translator.gate is not None
+    translator.gate.set()
