@@ -66,8 +66,8 @@ def test_the_verbose_answer_has_what_was_asked_for() -> None:
     assert neither["language"] == "english"
     both = answered("verbose_json", "word", "segment")
     assert both["words"] == [
-        {"word": "Tea?", "start": 0.0, "end": 0.5},
-        {"word": "Yes.", "start": 1.0, "end": 1.5},
+        {"word": "Tea?", "start": 0.0, "end": 0.5, "speaker": 1},
+        {"word": "Yes.", "start": 1.0, "end": 1.5, "speaker": 2},
     ]
     assert [(part["id"], part["text"], part["tokens"]) for part in both["segments"]] == [
         (0, " Tea?", [7, 8]),

@@ -16,7 +16,6 @@ from whispertide.cli.exit import ExitCode, combine, guarded, report, say, speaki
 from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import OptionError
 from whispertide.extras import require
-from whispertide.formats.files import other_name
 from whispertide.options import BEAM, DEFAULT_MODEL, DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
@@ -77,6 +76,7 @@ def batch(
     from whispertide.batch.archive import check_folder, open_archive, report_path
     from whispertide.batch.inputs import check_addresses, check_any, find_recordings
     from whispertide.batch.plan import plan
+    from whispertide.formats.files import other_name
 
     if address is not None and where != "ray":
         raise OptionError(f"--address is for Ray clusters; add --engine ray, or leave it out; got {address!r}")

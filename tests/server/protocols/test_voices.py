@@ -66,7 +66,7 @@ def test_deepgram_counts_speakers_from_0() -> None:
 @pytest.mark.parametrize(("hears", "warned"), [(True, []), (False, ["diarize"])])
 def test_deepgram_warns_of_diarize_only_where_it_has_no_effect(hears: bool, warned: list[str]) -> None:
     talk = Conversation(deepgram(hears, diarize="true"))
-    talk._perform([talk.protocol._summary()])  # type: ignore[attr-defined]
+    talk._perform(talk.protocol._summary())  # type: ignore[attr-defined]
     assert [each["parameter"] for each in talk.json()[-1].get("warnings", [])] == warned
 
 
