@@ -3,10 +3,13 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
-from whispertide.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from whispertide.translation.translator import Translator
 
 
 def _at_least(least: float, **values: float) -> None:
@@ -114,7 +117,7 @@ class TranslationAccess:
     corrections. The server closes the translator at its end.
     """
 
-    translator: Translator
+    translator: "Translator"
     languages: tuple[str, ...] = ()
     corrects: bool = False
 
