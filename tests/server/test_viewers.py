@@ -221,7 +221,7 @@ async def test_who_watches_says_nothing() -> None:
 
 async def test_a_viewer_who_does_not_read_is_dropped_and_costs_nobody_a_word() -> None:
     """Nothing is queued for them meanwhile."""
-    async with served(limited(stall_s=1.5)) as (server, hub):
+    async with served(limited(stall_s=0.3)) as (server, hub):
         made = await address(server)
         broadcast = hub.broadcasts.find(made["key"])
         assert broadcast is not None
@@ -233,6 +233,7 @@ async def test_a_viewer_who_does_not_read_is_dropped_and_costs_nobody_a_word() -
             await speaker.send({"type": "start"})
             await address(server, (await speaker.until("session"))["session"], made["secret"])
             broadcast.captions.text += 200 * ("x" * 999 + "\n")  # more than the sockets hold
+            broadcast.captions.speakers += 200 * [None]  # a paragraph each
             broadcast.captions.take([])
             await say_everything(speaker)
             assert await speaker.rest() == 1000
