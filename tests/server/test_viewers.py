@@ -219,8 +219,9 @@ async def test_who_watches_says_nothing() -> None:
             assert await speaker.rest() == 1000
 
 
-async def test_a_viewer_who_does_not_read_is_dropped_and_costs_nobody_a_word() -> None:
+async def test_a_viewer_who_does_not_read_is_dropped_and_costs_nobody_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is queued for them meanwhile."""
+    monkeypatch.setattr("whispertide.server.viewers._STILL_S", 0.2)  # a message that nobody reads
     async with served(limited(stall_s=0.3)) as (server, hub):
         made = await address(server)
         broadcast = hub.broadcasts.find(made["key"])
