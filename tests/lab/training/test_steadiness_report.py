@@ -39,7 +39,7 @@ def test_a_rule_is_kept_with_what_it_was_worth(tmp_path: Path) -> None:
 @pytest.mark.slow  # two recordings, one for each model, some seconds
 def test_the_command_fits_one_rule_to_recordings_that_models_hear_in_turn(tmp_path: Path) -> None:
     sounds = (bundled_audio(), load_audio(CLIP))
-    recordings = [save_wav(tmp_path / f"{n}.wav", sound[: 20 * S]) for n, sound in enumerate(sounds)]
+    recordings = [save_wav(tmp_path / f"{n}.wav", sound[: 30 * S]) for n, sound in enumerate(sounds)]
     kept, picture = tmp_path / "rule.json", tmp_path / "rule.png"
     command = ["train", "steadiness", "nano.en", "nano.en", "-o", str(kept), "--plot", str(picture)]
     command += [part for recording in recordings for part in ("--audio", str(recording))]

@@ -170,7 +170,7 @@ def test_a_stream_is_charged_for_new_frames_and_their_past(monkeypatch: pytest.M
     runner = Runner(tmp_path, Setup(engine=EngineOptions(threads=1)), silent)
     opened: Corpus = corpus
     monkeypatch.setattr(Runner, "open_corpus", lambda self, name, model=None: opened)
-    monkeypatch.setattr(Runner, "_label_of", lambda self, corpus: "one")
+    monkeypatch.setattr(Runner, "label_of", lambda self, corpus: "one")
     runner.use_corpus("one")
     with runner.timed_by("free"):
         cell = runner.cell("whisperrt", "block_s=0.3", step_s=0.3)
