@@ -23,9 +23,10 @@ from typing import Any, TextIO
 from filelock import FileLock, Timeout
 
 from whispertide.atomic import CHOOSE_OUTPUT, check_place, replacing, shortened, write_text, writing
-from whispertide.batch.plan import Task, other_path
+from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
+from whispertide.formats.files import other_path
 
 _STATE = "_batch"
 _LATER = {  # what folders of earlier versions do not say
@@ -254,7 +255,7 @@ def _write_transcript(place: Path, outcome: Outcome) -> Outcome:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         for name, text in outcome.others.items():  # first: where the transcript is, they are
-            _write(place.parent / other_path(PurePosixPath(place.name), name), text)
+            _write(other_path(place, name), text)
         _write(place, outcome.text)
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from whispertide.batch.inputs import Found
 from whispertide.errors import OptionError
+from whispertide.formats.files import other_path
 from whispertide.options import file_extension
 
 
@@ -20,7 +21,7 @@ class Task:
 
 def plan(recordings: Iterable[Found], form: str, others: Sequence[str] = ()) -> list[Task]:
     """Plan one task per recording, the largest first: then no worker sits alone with a long one at the end. Its
-    transcript has `others` next to it (`other_path`).
+    transcript has `others` next to it (`formats.files.other_path`).
 
     Raises `OptionError` where two recordings would become the same transcript. A name must not depend on which other
     recordings there are, or a larger archive would give other names when it goes on.
@@ -39,11 +40,6 @@ def plan(recordings: Iterable[Found], form: str, others: Sequence[str] = ()) -> 
             taken[key] = found.name
         tasks.append(Task(found.name, output, found.size))
     return sorted(tasks, key=lambda task: -task.size)
-
-
-def other_path(output: PurePosixPath, name: str) -> PurePosixPath:
-    """The path of a translation next to its transcript: `talk.fr.srt` of `talk.srt`."""
-    return output.with_suffix(f".{name}{output.suffix}")
 
 
 def _output_path(place: PurePosixPath, form: str) -> PurePosixPath:

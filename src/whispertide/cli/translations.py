@@ -14,7 +14,7 @@ from whispertide.cli.output import Target, check_file
 from whispertide.errors import OptionError
 from whispertide.events import Event
 from whispertide.formats.document import OtherText
-from whispertide.formats.files import HOLD_OTHERS, other_name
+from whispertide.formats.files import HOLD_OTHERS, other_name, other_path
 from whispertide.options import DecodeOptions
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ChosenTranslator:
                     f"expected --output for a translation as {target.format}, which becomes a file of its own; got none"
                 )
             for language in self.options.targets:
-                path = target.path.with_suffix(f".{other_name(language)}{target.path.suffix}")
+                path = other_path(target.path, other_name(language))
                 check_file(path)
                 found.append((Target(path, target.format), language))
         return found

@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from pathlib import PurePath
+from typing import Any, TypeVar
 
 from whispertide.events import Confirmed, Correction, End, Event, Language, Translation, TurnEnd, to_dict
 from whispertide.formats.document import Document, OtherText
@@ -18,6 +19,8 @@ from whispertide.formats.subtitles import SUBTITLES, cues
 from whispertide.formats.whisper_json import render_whisper_json
 from whispertide.options import WHISPER_JSON, SubtitleOptions, check_choice
 from whispertide.types import SAMPLE_RATE, Word, seconds, speaker_name
+
+_Path = TypeVar("_Path", bound=PurePath)
 
 
 def _ms(samples: int) -> int:
@@ -152,6 +155,11 @@ HOLD_OTHERS = ("json", "jsonl")  # formats that hold translations and correction
 def other_name(language: str | None) -> str:
     """What a translation into a language (None: a correction) is called: its file, or its line."""
     return language or "corrected"
+
+
+def other_path(transcript: _Path, name: str) -> _Path:
+    """The path of a translation next to its transcript: `talk.fr.srt` of `talk.srt`."""
+    return transcript.with_suffix(f".{name}{transcript.suffix}")
 
 
 def named_others(others: Iterable[OtherText]) -> dict[str, Any]:

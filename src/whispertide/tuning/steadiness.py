@@ -26,6 +26,7 @@ from whispertide.errors import OptionError
 from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, same
 from whispertide.methods.attention.tide import Tide, TideState
 from whispertide.punctuation import ends_sentence
+from whispertide.recipes.calibration import with_step
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.repetition import normalise
@@ -79,7 +80,7 @@ def as_busy(recipe: Recipe, number: int) -> Recipe:
     """The recipe for recording `number`: every third gets longer steps, as on a busy machine."""
     if number % 3:
         return recipe
-    return replace(recipe, schedule=recipe.schedule.with_step(recipe.schedule.step_s * _BUSY))
+    return with_step(recipe, recipe.schedule.step_s * _BUSY)
 
 
 def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:
