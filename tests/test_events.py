@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from whispertide import events
 from whispertide.errors import OptionError
-from whispertide.events import EVENT_TYPES, Confirmed, Event, Lag, RoundStats, SpeechStart, from_dict, to_dict
+from whispertide.events import (
+    EVENT_TYPES,
+    Confirmed,
+    Event,
+    Lag,
+    RoundStats,
+    SpeechStart,
+    from_dict,
+    of_channel,
+    to_dict,
+)
 from whispertide.types import Word
 
 SAMPLES = st.integers(0, 24 * 3600 * 16_000)
@@ -23,6 +33,7 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     int: SAMPLES,
     str: st.text(),
     str | None: st.none() | st.text(),
+    int | None: st.none() | st.integers(1, 64),
     float: FLOATS,
     bool: st.booleans(),
     tuple[Word, ...]: st.lists(WORDS, max_size=4).map(tuple),
@@ -55,6 +66,12 @@ def test_times_leave_as_seconds_and_counts_as_they_are() -> None:
     assert to_dict(Lag(0, 0, 24_000, 2)) == {"type": "lag", "seq": 0, "at": 0.0, "behind": 1.5, "level": 2}
     word = to_dict(Confirmed(0, 0, (Word(" hi", 1600, 3200, 0.5),)))["words"][0]
     assert word == {"text": " hi", "start": 0.1, "end": 0.2, "probability": 0.5}
+
+
+def test_an_event_of_a_channel_has_its_number_and_its_words_a_speaker() -> None:
+    said = of_channel(Confirmed(0, 0, (Word(" hi", 1600, 3200),)), 2)
+    assert (to_dict(said)["channel"], to_dict(said)["words"][0]["speaker"]) == (2, 2)
+    assert to_dict(of_channel(SpeechStart(3, 32_000, 8_000), 1))["channel"] == 1
 
 
 def test_statistics_may_be_left_out() -> None:

@@ -27,7 +27,7 @@ LAYERS = (
     ("methods",),
     ("recipes", "understand"),
     ("session_state",),
-    ("session", "offline"),
+    ("session", "offline", "channels"),
     ("formats",),
     ("translation",),
     ("api",),

@@ -11,6 +11,7 @@ It wires model, recipe and session; the command line and the server use nothing 
 import asyncio
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from whispertide.atomic import printable
-from whispertide.audio.given import Audio, audio_blocks
+from whispertide.audio.given import Audio, audio_blocks, audio_channels
 from whispertide.audio.whole import Recording
+from whispertide.channels import ChannelSessions, apart_options, in_order
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.languages import allowed_languages
 from whispertide.decoding.longform import OfflineSegment, pad_or_trim
@@ -164,17 +166,24 @@ class Transcriber:
         options: DecodeOptions | None = None,
         progress: Callable[[int, int], None] | None = None,
         vad: bool = True,
+        multichannel: bool = False,
     ) -> Document:
         """Transcribe a whole recording: a path, an open file, samples [n] at 16 kHz, or blocks of such samples.
 
-        `progress(done, total)` counts samples. A voice gate finds the speech: nothing else gets words, and all of it is
-        decoded; without `vad` the model is believed, as by openai/whisper. Audio that is cut off or damaged is
-        transcribed as far as it goes: a `UserWarning` says what is wrong with it, and `complete` of the document is
-        False. Raises `AudioError` where there is no audio that can be used, `OptionError` for what this model cannot
-        write (`UnknownLanguageError` for a language), and `GraphError`.
+        With `multichannel` each channel of a file, or of samples [n, channels], is transcribed by itself: its number,
+        from 1, is the `speaker` of its segments and words (see `Document.of_speaker`).
+
+        `progress(done, total)` counts samples, of one channel after the other. A voice gate finds the speech: nothing
+        else gets words, and all of it is decoded; without `vad` the model is believed, as by openai/whisper. Audio that
+        is cut off or damaged is transcribed as far as it goes: a `UserWarning` says what is wrong with it, and
+        `complete` of the document is False. Raises `AudioError` where there is no audio that can be used, `OptionError`
+        for what this model cannot write (`UnknownLanguageError` for a language), and `GraphError`.
         """
-        recording = Recording(audio_blocks(audio))
-        segments = tuple(self._segments(recording, options, progress, None, vad=vad))
+        if multichannel:
+            options = apart_options(options)
+        recordings = [Recording(each) for each in (audio_channels(audio) if multichannel else [audio_blocks(audio)])]
+        heard = [tuple(self._segments(each, options, progress, None, vad=vad)) for each in recordings]
+        recording, segments = recordings[0], in_order(heard) if multichannel else heard[0]
         if recording.broken is not None:
             warnings.warn(str(recording.broken), stacklevel=2)
         return Document(
@@ -204,7 +213,7 @@ class Transcriber:
         Raises `OptionError` for an unknown one, and what `suffix_for` raises for want of a hush word.
         """
         recording = Recording(audio_blocks(audio))
-        return _then_fail(self._segments(recording, options, progress, framing, vad=vad), recording)
+        return recording.then_fail(self._segments(recording, options, progress, framing, vad=vad))
 
     def _segments(
         self,
@@ -276,6 +285,26 @@ class Transcriber:
             speakers=SpeakerTrack(find_embedding(), options.speakers) if options.speakers else None,
         )
 
+    def channel_sessions(
+        self,
+        channels: int,
+        recipe: str | Recipe = DEFAULT_RECIPE,
+        *,
+        options: DecodeOptions | None = None,
+        vad: bool | None = None,
+        live: bool = False,
+    ) -> ChannelSessions:
+        """Open a session for each channel of one stream; see `session`. Raises also what `apart_options` does."""
+        options = apart_options(options, channels)
+        return ChannelSessions([self.session(recipe, options=options, vad=vad, live=live) for _ in range(channels)])
+
+    def _opened(
+        self, channels: int | None, recipe: str | Recipe, options: DecodeOptions | None, vad: bool | None, *, live: bool
+    ) -> Session | ChannelSessions:
+        if channels is None:
+            return self.session(recipe, options=options, vad=vad, live=live)
+        return self.channel_sessions(channels, recipe, options=options, vad=vad, live=live)
+
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
         """Check the options, with languages as codes, or None. Raises `OptionError` for one that this model does not
         know.
@@ -292,8 +321,10 @@ class Transcriber:
         options: DecodeOptions | None = None,
         vad: bool | None = None,
         live: bool = False,
+        channels: int | None = None,
     ) -> Iterator[Event]:
-        """Yield the events of a stream of blocks [n] of 16 kHz samples, the last one being `End`.
+        """Yield the events of a stream of blocks [n] of 16 kHz samples, the last one being `End`. With `channels` they
+        are [n, channels]: each channel has a session of its own, and its events have its number (`channel_sessions`).
 
         `live`: the blocks come from a microphone or the like, see `session`. Otherwise the text is a function of the
         blocks. A stream may go on for days: nothing is kept that no later event depends on. Whoever holds a `session`
@@ -302,9 +333,8 @@ class Transcriber:
         Where the audio breaks off (`blocks` raises `AudioError`, or a block is no audio), all words before it are
         confirmed and `End` comes; then the error is raised. It is raised at once where there was no audio before.
         """
-        session = self.session(recipe, options=options, vad=vad, live=live)
         broken: AudioError | None = None
-        try:
+        with closing(self._opened(channels, recipe, options, vad, live=live)) as session:
             try:
                 for block in blocks:
                     yield from session.push(block)
@@ -316,8 +346,6 @@ class Transcriber:
                     raise
                 broken = error
             yield from session.finish()
-        finally:
-            session.close()
         if broken is not None:
             raise broken
 
@@ -329,11 +357,11 @@ class Transcriber:
         options: DecodeOptions | None = None,
         vad: bool | None = None,
         live: bool = False,
+        channels: int | None = None,
     ) -> AsyncIterator[Event]:
         """Stream in asyncio: the model computes in a worker thread and the event loop stays free."""
-        session = self.session(recipe, options=options, vad=vad, live=live)
         broken: AudioError | None = None
-        try:
+        with closing(self._opened(channels, recipe, options, vad, live=live)) as session:
             try:
                 async for block in blocks:
                     events = await asyncio.to_thread(session.push, block)
@@ -346,8 +374,6 @@ class Transcriber:
                 broken = error
             for event in await asyncio.to_thread(session.finish):
                 yield event
-        finally:
-            session.close()
         if broken is not None:
             raise broken
 
@@ -369,14 +395,3 @@ def load(
     """
     options = EngineOptions(precision=precision, provider=provider, threads=threads)
     return Transcriber(load_tuned(model, options, revision=revision, announce=announce))
-
-
-def _then_fail(segments: Iterable[OfflineSegment], recording: Recording) -> Iterator[OfflineSegment]:
-    """Yield the segments; then raise the error of the rest of the recording."""
-    yield from segments
-    broken = recording.broken
-    if broken is not None:
-        try:
-            raise broken
-        finally:
-            del broken, recording  # the error has this frame: it would keep itself and all the audio

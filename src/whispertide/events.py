@@ -5,20 +5,23 @@ Times are absolute samples at 16 kHz; `to_dict` turns them into seconds because 
 This module knows nothing of how the events come about.
 """
 
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from whispertide.errors import OptionError
-from whispertide.types import Word, seconds, to_samples
+from whispertide.types import Word, seconds, spoken_by, to_samples
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of all events; `at` is the end of the audio that had been taken into account when it was made."""
+    """Base of all events; `at` is the end of the audio that had been taken into account when it was made. `channel` is
+    the one that it is about, from 1, where channels are kept apart.
+    """
 
     kind: ClassVar[str] = ""
     seq: int
     at: int
+    channel: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +186,23 @@ EVENT_TYPES: dict[str, type[Event]] = {
     )
 }
 
+
+def of_channel(event: Event, channel: int) -> Event:
+    """The event as one of this channel, from 1, whose speaker has said its words."""
+    if isinstance(event, Confirmed | Hypothesis):
+        return replace(event, channel=channel, words=spoken_by(event.words, channel))
+    return replace(event, channel=channel)
+
+
 # Fields that hold sample indices and leave this program as seconds.
 _TIMES = frozenset({"at", "start", "end", "behind", "duration", "took", "window_start", "window_end"})
+_UNSAID = frozenset({"speaker", "channel"})  # left out where nobody asked for voices or channels
 
 
 def _plain(value: Any) -> Any:
     """Convert a dataclass's values to JSON-ready ones, samples to seconds."""
     if isinstance(value, dict):
-        # Where nobody asked for voices, a word says nothing of them.
-        said = {key: item for key, item in value.items() if key != "speaker" or item is not None}
+        said = {key: item for key, item in value.items() if key not in _UNSAID or item is not None}
         return {key: seconds(item) if key in _TIMES else _plain(item) for key, item in said.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]

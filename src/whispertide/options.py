@@ -117,6 +117,7 @@ _MAY_BE_NONE = frozenset({"max_tokens", "condition_on_previous_text", *_RANGES})
 MOST_TERMS = 500  # key terms at once
 LONGEST_TERM = 100  # characters
 MOST_SPEAKERS = 20  # more than anybody tells apart on a page
+MOST_CHANNELS = 8  # of what comes live, or from clients
 ANY_SPEAKERS = 8  # at most, where nobody says how many
 
 

@@ -4,8 +4,8 @@ Time is an integer sample index at 16 kHz, counted from the first sample a sessi
 Seconds exist only at the edges (command line, file formats, wire protocols): see `seconds` and `to_samples`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +100,11 @@ def goes_on(text: str) -> bool:
 def speaker_name(number: int) -> str:
     """A voice as it is written where nobody has named it: "Speaker 1"."""
     return f"Speaker {number}"
+
+
+def spoken_by(words: Iterable[Word], speaker: int) -> tuple[Word, ...]:
+    """The words as a speaker's of this number."""
+    return tuple(replace(word, speaker=speaker) for word in words)
 
 
 def join_words(words: "tuple[Word, ...] | list[Word]") -> str:

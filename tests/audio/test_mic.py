@@ -44,7 +44,7 @@ class FakeStream:
         sound = tone(self.module.seconds, rate)
         hardware = np.zeros((size, channels), np.float32)  # one buffer for all calls, as PortAudio has it
         for at in range(0, len(sound) - size + 1, size):
-            hardware[:] = sound[at : at + size, None]
+            hardware[:] = sound[at : at + size, None] / (1 + np.arange(channels))  # each channel quieter than the last
             status = Status(input_overflow=at // size in self.module.overflows)
             self.settings["callback"](hardware, size, None, status)
         self.active = not self.module.unplugged
@@ -141,6 +141,27 @@ def test_a_device_that_refuses_mono_is_opened_with_all_channels(fake: FakeSoundD
     with microphone_blocks(1) as blocks:
         assert frequency(take(blocks, 10)) == pytest.approx(440, abs=2)
     assert [settings["channels"] for settings in fake.opened] == [1, 2]
+
+
+@pytest.mark.parametrize("refused", [(), (2,)])
+def test_channels_that_are_kept_apart_are_not_mixed(fake: FakeSoundDevice, refused: tuple[int, ...]) -> None:
+    fake.devices[1]["max_input_channels"] = 4
+    fake.refused_channels = set(refused)
+    with microphone_blocks("Webcam", apart=2) as blocks:
+        sound = take(blocks, 10)
+    assert fake.opened[-1]["channels"] == (4 if refused else 2)
+    assert sound.shape == (pytest.approx(SAMPLE_RATE, abs=600), 2)
+    assert frequency(sound[:, 1]) == pytest.approx(440, abs=2)
+    assert sound[:, 1] == pytest.approx(sound[:, 0] / 2, abs=1e-4)
+
+
+def test_a_device_with_one_channel_has_none_to_keep_apart(fake: FakeSoundDevice) -> None:
+    with (
+        pytest.raises(AudioDeviceError, match=r"expected a device with 2 channels.*'Headset' has 1"),
+        microphone_blocks(apart=2),
+    ):
+        pass
+    assert not fake.opened
 
 
 def test_a_reader_in_another_thread_gets_everything_and_ends(fake: FakeSoundDevice) -> None:

@@ -1,3 +1,4 @@
+import json
 import signal
 import threading
 import time
@@ -26,6 +27,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 Blocks = Iterator[FloatArray]
 WORDS = "word0 word1 word2 word3"
+TRANSLATOR = ("--translator", "http://127.0.0.1:9/v1", "--translator-model", "any")
 
 
 def two_seconds() -> Blocks:
@@ -38,19 +40,22 @@ class Microphone:
 
     def __init__(self) -> None:
         self.opened: list[object] = []
+        self.apart = 0
         self.unplugged = False
         self.closed = threading.Event()
 
     @contextmanager
-    def __call__(self, device: object = None) -> Iterator[Blocks]:
+    def __call__(self, device: object = None, *, apart: int = 0) -> Iterator[Blocks]:
         self.opened.append(device)
+        self.apart = apart
         self.closed.clear()
         yield self._record()
         self.closed.set()
 
     def _record(self) -> Blocks:
         warnings.warn("audio from the microphone was lost: 0.1 s", stacklevel=1)
-        yield from two_seconds()
+        for block in two_seconds():
+            yield np.stack([(1 - 2 * number) * block for number in range(self.apart)], axis=1) if self.apart else block
         if self.unplugged:
             raise AudioDeviceError("the microphone 'USB' stopped")
         while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -170,6 +175,44 @@ def test_ctrl_c_while_the_transcript_is_saved_does_not_lose_it(
     assert WORDS in (tmp_path / "notes.srt").read_text()
 
 
+def test_each_channel_is_a_speaker(run: Run, microphone: Microphone, transcriber: FakeTranscriber) -> None:
+    result = run("listen", "--multichannel")
+    assert (result.exit_code, microphone.apart) == (0, 2)
+    assert sorted(result.stdout.splitlines()) == [f"Speaker {number}: {WORDS}" for number in (1, 2)]
+    assert "to channels 1 to 2, each a speaker" in result.stderr
+    assert len(transcriber.sessions) == 2
+
+
+def test_channels_are_saved_apart(run: Run, microphone: Microphone, tmp_path: Path) -> None:
+    kept = ("-o", f"{tmp_path}/", "-f", "json,jsonl", "--save-audio", tmp_path / "talk.wav")
+    assert run("listen", "--multichannel", "--channels", 3, *kept).exit_code == 0
+    document = json.loads((tmp_path / "microphone.json").read_text())
+    assert [segment["speaker"] for segment in document["segments"]] == [1, 2, 3]
+    events = [json.loads(line) for line in (tmp_path / "microphone.jsonl").read_text().splitlines()]
+    assert {event["channel"] for event in events} == {1, 2, 3}
+    assert {event["channel"] for event in events if event["type"] == "end"} == {1, 2, 3}
+    with wave.open(str(tmp_path / "talk.wav")) as file:
+        heard = np.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, 3)
+    assert np.array_equal(heard[:, 0], to_int16(np.concatenate(list(two_seconds()))))
+    assert np.array_equal(heard[:, 1], -heard[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--channels", "2"), "expected --multichannel next to --channels"),
+        (("--multichannel", "--channels", "9"), "9 is not in the range 2<=x<=8"),
+        (("--multichannel", "--translate-to", "fr", *TRANSLATOR), "no live translation"),
+    ],
+)
+def test_what_does_not_go_with_channels(
+    run: Run, microphone: Microphone, loads: list[object], options: tuple[str, ...], told: str
+) -> None:
+    result = run("listen", *options)
+    assert (result.exit_code, microphone.opened, loads) == (2, [], [])
+    assert told in " ".join(result.stderr.replace("│", "").split())
+
+
 def test_a_microphone_that_is_unplugged_leaves_the_transcript(run: Run, microphone: Microphone, tmp_path: Path) -> None:
     microphone.unplugged = True
     result = run("listen", "--output", tmp_path / "notes.txt")
@@ -216,7 +259,7 @@ def test_one_sentence_says_that_it_listens(run: Run, microphone: Microphone) -> 
 def test_without_a_microphone_no_model_is_loaded(
     run: Run, monkeypatch: pytest.MonkeyPatch, loads: list[object]
 ) -> None:
-    def none(device: object = None) -> object:
+    def none(device: object = None, *, apart: int = 0) -> object:
         raise AudioDeviceError("expected a microphone; this machine shows none")
 
     monkeypatch.setattr(mic, "microphone_blocks", none)

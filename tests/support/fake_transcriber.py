@@ -113,6 +113,7 @@ class FakeTranscriber:
     offline_gates: list[bool] = field(default_factory=list)
 
     language_of = Transcriber.language_of
+    channel_sessions = Transcriber.channel_sessions
 
     def warm_up(self) -> None:
         self.warm = True

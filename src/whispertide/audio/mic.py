@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from whispertide.audio.pcm import StreamingResampler
+from whispertide.audio.pcm import ChannelResampler, StreamingResampler
 from whispertide.errors import AudioDeviceError
 from whispertide.types import FloatArray
 
@@ -68,20 +68,26 @@ def list_devices() -> list[InputDevice]:
 
 
 @contextmanager
-def microphone_blocks(device: int | str | None = None) -> Iterator[Iterator[FloatArray]]:
-    """Record while the context is open; yields an iterator of blocks, each about 0.1 s long.
+def microphone_blocks(device: int | str | None = None, *, apart: int = 0) -> Iterator[Iterator[FloatArray]]:
+    """Record while the context is open; yields an iterator of blocks [n], each about 0.1 s long. With `apart` they are
+    the first so many channels of the device, [n, apart], unmixed.
 
     It goes on as long as the context is open, and may be read in another thread: when the context closes it still gives
     what had been recorded, and ends.
 
     `device` is an index of `list_devices`, its number as text, or a part of a name; None is the system's default.
-    Raises `AudioDeviceError` if there is no such device, it cannot be opened, or (from the iterator) it stops
-    delivering.
+    Raises `AudioDeviceError` if there is no such device, it has fewer channels, cannot be opened, or (from the
+    iterator) stops delivering.
     """
     sd = _sounddevice()
     chosen = _choose(list_devices(), device)
-    capture = _Capture(chosen)
-    stream = _open_stream(sd, chosen, capture, round(chosen.sample_rate * _BLOCK_MS / 1000))
+    if chosen.channels < apart:
+        raise AudioDeviceError(
+            f"expected a device with {apart} channels, to keep them apart; {chosen.name!r} has {chosen.channels}: "
+            "choose another, or leave its channels mixed"
+        )
+    capture = _Capture(chosen, apart)
+    stream = _open_stream(sd, chosen, capture, apart or 1)
     with ExitStack() as recording:
         # The stream closes before the end is queued, so that no block can come after the end.
         recording.callback(capture.end)
@@ -119,16 +125,16 @@ def _choose(devices: list[InputDevice], wanted: int | str | None) -> InputDevice
     return matches[0]
 
 
-def _open_stream(sd: Any, device: InputDevice, capture: "_Capture", blocksize: int) -> Any:
-    """Open an input stream with one channel if the device has that, else with all of its channels."""
+def _open_stream(sd: Any, device: InputDevice, capture: "_Capture", least: int) -> Any:
+    """Open an input stream with `least` channels if the device can do that, else with all of its channels."""
     problem: Exception | None = None
-    for channels in sorted({1, device.channels}):
+    for channels in sorted({least, device.channels}):
         try:
             return sd.InputStream(
                 device=device.index,
                 channels=channels,
                 samplerate=device.sample_rate,
-                blocksize=blocksize,
+                blocksize=round(device.sample_rate * _BLOCK_MS / 1000),
                 dtype="float32",
                 callback=capture.callback,
             )
@@ -146,8 +152,8 @@ def _not_opened(device: InputDevice, problem: Exception | None) -> AudioDeviceEr
 class _Capture:
     """The queue between PortAudio's thread and the reader, and the count of lost blocks."""
 
-    def __init__(self, device: InputDevice) -> None:
-        self._device = device
+    def __init__(self, device: InputDevice, apart: int) -> None:
+        self._device, self._apart = device, apart
         # Without a bound of its own: the end must always find room, whatever waits.
         self._queue: queue.Queue[FloatArray | None] = queue.Queue()  # None = the end
         self._room = max(2, QUEUE_S * 1000 // _BLOCK_MS)  # blocks
@@ -169,14 +175,18 @@ class _Capture:
         self._queue.put(None)
 
     def blocks(self, stream: Any) -> Iterator[FloatArray]:
-        """The recorded blocks, 16 kHz mono, up to `end`."""
-        resampler: StreamingResampler | None = None
+        """The recorded blocks at 16 kHz up to `end`, [n]; channels that are kept apart, [n, channels]."""
+        resampler: StreamingResampler | ChannelResampler | None = None
         while (recorded := self._next(stream)) is not None:
             self._report()
-            resampler = resampler or StreamingResampler(self._device.sample_rate, recorded.shape[1])
+            resampler = resampler or self._resampler(recorded.shape[1])
             yield resampler.push(recorded)
         if resampler is not None:
             yield resampler.flush()
+
+    def _resampler(self, channels: int) -> StreamingResampler | ChannelResampler:
+        rate = self._device.sample_rate
+        return ChannelResampler(rate, self._apart) if self._apart else StreamingResampler(rate, channels)
 
     def _next(self, stream: Any) -> FloatArray | None:
         try:

@@ -23,7 +23,7 @@ LINEAR = {"u8": "u1", "s16le": "<i2", "s32le": "<i4", "f32le": "<f4"}
 SAMPLE_FORMATS: tuple[str, ...] = tuple(LINEAR)
 _MIN_RATE = 1_000
 MAX_RATE = 768_000
-_MAX_CHANNELS = 64
+MAX_CHANNELS = 64
 
 
 # Mixed in pieces of 20 ms, each by what it is itself.
@@ -105,8 +105,8 @@ def check_shape(rate: int, channels: int) -> None:
     """Raise `OptionError` for a rate outside 1 kHz to 768 kHz or a channel count outside 1 to 64."""
     if not _MIN_RATE <= rate <= MAX_RATE:
         raise OptionError(f"expected a sample rate between {_MIN_RATE} and {MAX_RATE} Hz; got {rate}")
-    if not 1 <= channels <= _MAX_CHANNELS:
-        raise OptionError(f"expected 1 to {_MAX_CHANNELS} channels; got {channels}")
+    if not 1 <= channels <= MAX_CHANNELS:
+        raise OptionError(f"expected 1 to {MAX_CHANNELS} channels; got {channels}")
 
 
 class StreamingResampler:
@@ -160,6 +160,23 @@ class StreamingResampler:
             return mono
         out: FloatArray = self._soxr.resample_chunk(np.ascontiguousarray(mono), last=last)
         return out
+
+
+class ChannelResampler:
+    """Resamples each of several channels by itself, portion by portion; nothing is mixed."""
+
+    def __init__(self, rate_in: int, channels: int) -> None:
+        """Raises `OptionError` as `check_shape` does."""
+        check_shape(rate_in, channels)
+        self._each = [StreamingResampler(rate_in) for _ in range(channels)]
+
+    def push(self, samples: FloatArray) -> FloatArray:
+        """Resample [n, channels]; returns the samples that are ready at 16 kHz, [m, channels]."""
+        return np.stack([one.push(samples[:, number]) for number, one in enumerate(self._each)], axis=1)
+
+    def flush(self) -> FloatArray:
+        """Return the rest, [m, channels], at the end of the input; then the resampler is used up."""
+        return np.stack([one.flush() for one in self._each], axis=1)
 
 
 def to_int16(samples: FloatArray) -> npt.NDArray[np.int16]:

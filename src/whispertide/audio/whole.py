@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from whispertide.errors import AudioError
 from whispertide.types import FloatArray
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -31,3 +34,13 @@ class Recording:
             self.broken = error.with_traceback(None)  # its frames have this recording and what was made of it
         if self.samples == 0:
             raise AudioError("there is no audio in it: it is empty")
+
+    def then_fail(self, made: Iterable[T]) -> Iterator[T]:
+        """Yield what is made of the recording; then raise the error of its rest."""
+        yield from made
+        broken = self.broken
+        if broken is not None:
+            try:
+                raise broken
+            finally:
+                del broken, self  # the error has this frame: it would keep itself and all the audio

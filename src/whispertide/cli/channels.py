@@ -1,6 +1,6 @@
 """A recording whose channels are heard apart: each speaker has one, so no voices have to be told apart."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -8,7 +8,7 @@ from typing import ClassVar
 from whispertide.cli.job import OfflineJob
 from whispertide.cli.output import Writer
 from whispertide.formats.document import TextSegment
-from whispertide.types import FloatArray
+from whispertide.types import FloatArray, spoken_by
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class ChannelsJob(OfflineJob):
     number of its channel, from 1, as its speaker. `channels` give the audio of each.
     """
 
-    channels: Sequence[Callable[[], Iterable[FloatArray]]]
+    channels: Sequence[Iterable[FloatArray]]
     as_it_comes: ClassVar[Sequence[str]] = ()
 
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
@@ -27,7 +27,7 @@ class ChannelsJob(OfflineJob):
         for number, channel in enumerate(self.channels, 1):
             self.result.segments = []
             try:
-                self.hear_whole(channel(), ())
+                self.hear_whole(channel, ())
             finally:
                 found += [labelled(segment, number) for segment in self.result.segments]
                 self.result.segments = self.run_over.segments = sorted(found, key=lambda segment: segment.start)
@@ -38,4 +38,4 @@ class ChannelsJob(OfflineJob):
 
 def labelled(segment: TextSegment, number: int) -> TextSegment:
     """The segment as a speaker's of this number."""
-    return replace(segment, speaker=number, words=tuple(replace(word, speaker=number) for word in segment.words))
+    return replace(segment, speaker=number, words=spoken_by(segment.words, number))

@@ -8,11 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from whispertide.atomic import printable
 from whispertide.audio.whole import Recording
 from whispertide.cli.bundled import is_bundled_recording
+from whispertide.cli.channel_captions import ChannelCaptions
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
 from whispertide.cli.hints import EnglishOnly, english_hint, language_hint
 from whispertide.cli.interrupt import Interrupts
@@ -33,7 +34,9 @@ from whispertide.types import FloatArray, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.channels import ChannelSessions
     from whispertide.recipes.recipe import Recipe
+    from whispertide.session import Session
     from whispertide.translation.translating import Translating
 
 
@@ -172,8 +175,8 @@ class Job(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class StreamJob(Job):
-    """A run through a session. With `rest` Ctrl-C is the normal end (a microphone), and the audio up to then is the
-    whole; see `Pump`.
+    """A run through a session; with `channels` each has one of its own, and blocks are [n, channels]. With `rest`
+    Ctrl-C is the normal end (a microphone), and the audio up to then is the whole; see `Pump`.
 
     Where it is live, the model should be warm.
     """
@@ -181,12 +184,13 @@ class StreamJob(Job):
     recipe: "Recipe"
     live: bool
     rest: Callable[[], FloatArray] | None = None
+    channels: int = 0
     meter: Meter = field(init=False)
     as_it_comes: ClassVar = ("txt", "jsonl")
 
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Push `blocks` into a session."""
-        session = self.transcriber.session(self.recipe, options=self.options, live=self.live)
+        session = self._open()
         self.meter = Meter(self.live)
         translating = self._begin_translation(live=self.live)
         pump = Pump(session, self.meter, rest=self.rest, result=self.result, translating=translating)
@@ -202,6 +206,12 @@ class StreamJob(Job):
         if self.rest is not None:
             self.interrupts.pressed = False  # that was the end of the audio, as meant
 
+    def _open(self) -> "Session | ChannelSessions":
+        about: dict[str, Any] = {"options": self.options, "live": self.live}
+        if self.channels:
+            return self.transcriber.channel_sessions(self.channels, self.recipe, **about)
+        return self.transcriber.session(self.recipe, **about)
+
     @contextmanager
     def _shown(self, pump: Pump, writers: Sequence[Writer]) -> Iterator[None]:
         """Attach the writers and views of the run."""
@@ -216,6 +226,8 @@ class StreamJob(Job):
             view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
             if self.translator is not None:
                 view.captions = TwoLines(expected=len(self.translator.options.targets))
+            elif self.channels:
+                view.captions = ChannelCaptions()
         watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []
         if self.only_english:
             watchers.append(EnglishOnly(self.transcriber.name))
@@ -239,7 +251,7 @@ class StreamJob(Job):
     def document(self) -> Document:
         """The confirmed text, with the figures of the run."""
         return Document(
-            tuple(self.result.segments),
+            tuple(sorted(self.result.segments, key=lambda segment: segment.start)),  # those of all channels
             language=self.language,
             duration=self.meter.samples,
             model=printable(self.transcriber.name),

@@ -13,7 +13,7 @@ from whispertide.types import FloatArray
 
 Keep = Callable[[FloatArray], None]
 
-_MOST = (2**32 - 1 - 36) // 2  # samples: the header counts bytes in 32 bits, its own included
+_MOST = (2**32 - 1 - 36) // 2  # samples of all channels: the header counts bytes in 32 bits, its own included
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class KeptArrivals:
 
 
 @contextmanager
-def kept_audio(path: Path) -> Iterator[Keep]:
-    """Open a new WAV file, 16 bits a sample, and yield the function that appends samples [n] at 16 kHz. Both raise
-    `OutputError` if there is no room or no permission.
+def kept_audio(path: Path, channels: int = 1) -> Iterator[Keep]:
+    """Open a new WAV file, 16 bits a sample, and yield the function that appends samples [n] at 16 kHz, of several
+    channels [n, channels]. Both raise `OutputError` if there is no room or no permission.
     """
     with writing(path):
         file = path.open("wb")
-    writer = wav_writer(file)
+    writer = wav_writer(file, channels)
 
     def keep(samples: FloatArray) -> None:
-        if writer.getnframes() + len(samples) > _MOST:
-            raise OutputError(f"{path} is full: a WAV file holds 37 hours of audio; start another")
+        if channels * (writer.getnframes() + len(samples)) > _MOST:
+            raise OutputError(f"{path} is full: a WAV file holds {37 // channels} hours of audio; start another")
         with writing(path):
             write_samples(writer, samples)
 

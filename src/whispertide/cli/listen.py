@@ -11,7 +11,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file, check_new, partial_path, plan_formats
 from whispertide.errors import OptionError
-from whispertide.options import DEFAULT_MODEL
+from whispertide.options import DEFAULT_MODEL, MOST_CHANNELS, DecodeOptions
 
 NAME = "microphone"
 
@@ -26,6 +26,16 @@ def listen(
         typer.Option("--device", "-d", help="The microphone, by number or part of its name. Default: the system's."),
     ] = None,
     show_devices: Annotated[bool, typer.Option("--list-devices", help="List the microphones and exit.")] = False,
+    multichannel: Annotated[
+        bool,
+        typer.Option("--multichannel", help="Each channel of the device is a speaker: transcribe them apart."),
+    ] = False,
+    channels: Annotated[
+        int | None,
+        typer.Option(
+            "--channels", metavar="N", min=2, max=MOST_CHANNELS, help="With --multichannel: how many. Default: 2."
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE|DIR/", help="Save the transcript to this file at the end."),
@@ -34,7 +44,7 @@ def listen(
     subtitles: arguments.Subtitles,
     save_audio: Annotated[
         Path | None,
-        typer.Option("--save-audio", metavar="FILE.wav", help="Save the audio to this file: 16 kHz, mono, 16 bit."),
+        typer.Option("--save-audio", metavar="FILE.wav", help="Save the audio to this file: 16 kHz, 16 bit."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace these files if they exist.")] = False,
     translation: arguments.Translation,
@@ -55,6 +65,7 @@ def listen(
 
     word, (targets,) = stream.hush_word(), plan_formats([NAME], output, arguments.format_names(form))
     transcripts = [target.path for target in targets if target.path is not None]
+    apart = _channels(channels, multichannel=multichannel)
     if save_audio is not None:
         _check_wav(save_audio, transcripts)
     with translation.opened() as chosen:
@@ -65,20 +76,50 @@ def listen(
             if path is not None and not overwrite:
                 check_new(path)  # a microphone cannot be heard again
         options, recipe = arguments.check_options(text), stream.resolve(word)
-        with mic.microphone_blocks(device):
+        if apart:
+            options = _apart_options(options, apart, translates=chosen is not None)
+        with mic.microphone_blocks(device, apart=apart):
             pass  # no microphone: say so before a model is loaded, or even downloaded
         transcriber = arguments.load(model, engine, revision, word)
         warn_of_synthetic(transcriber)
         transcriber.warm_up()
         tune_first(transcriber, recipe, refused=no_tune)
-        kept = nullcontext() if save_audio is None else kept_audio(save_audio)
-        with mic.microphone_blocks(device) as blocks, kept as keep:
-            say(f"listening with {transcriber.name}; press Ctrl-C to end")
+        kept = nullcontext() if save_audio is None else kept_audio(save_audio, apart or 1)
+        with mic.microphone_blocks(device, apart=apart) as blocks, kept as keep:
+            say(f"listening with {transcriber.name}{_to_channels(apart)}; press Ctrl-C to end")
             arrivals = Arrivals(blocks)
             audio = arrivals if keep is None else KeptArrivals(arrivals, keep)
             about = (transcriber, options, targets, NAME)
-            job = StreamJob(*about, subtitles=subtitles, translator=chosen, recipe=recipe, live=True, rest=audio.rest)
+            job = StreamJob(
+                *about,
+                subtitles=subtitles,
+                translator=chosen,
+                recipe=recipe,
+                live=True,
+                rest=audio.rest,
+                channels=apart,
+            )
             return job.run(audio)[1]
+
+
+def _channels(asked: int | None, *, multichannel: bool) -> int:
+    """How many channels are kept apart; 0: they are mixed."""
+    if asked is not None and not multichannel:
+        raise OptionError("expected --multichannel next to --channels; without it the channels are mixed")
+    return (asked or 2) if multichannel else 0
+
+
+def _to_channels(apart: int) -> str:
+    return f" to channels 1 to {apart}, each a speaker" if apart else ""
+
+
+def _apart_options(options: DecodeOptions, apart: int, *, translates: bool) -> DecodeOptions:
+    """The options for channels that are kept apart. Raises `OptionError` for what does not go with that."""
+    from whispertide.channels import apart_options
+
+    if translates:
+        raise OptionError("--multichannel has no live translation; leave out --translate-to and --correct")
+    return apart_options(options, apart)
 
 
 def _check_wav(path: Path, transcripts: Sequence[Path]) -> None:

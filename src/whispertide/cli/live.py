@@ -89,6 +89,18 @@ class Captions:
     _last_end: int = 0
     _fresh: bool = True
 
+    def take(self, event: Event) -> None:
+        """Take what an event says of the text."""
+        match event:
+            case Confirmed(words=words):
+                self.confirm(words)
+            case Hypothesis(words=words):
+                self.suppose(words)
+            case TurnEnd() | End():
+                self.suppose(())
+            case Translation() | Correction():
+                self.translate(event)
+
     def confirm(self, words: Sequence[Word]) -> None:
         """Append confirmed words; a long silence before a word begins a new line."""
         for word in words:
@@ -195,19 +207,12 @@ class LiveView(Watcher):
     def event(self, event: Event) -> None:
         """Take note; the next frame shows it."""
         with self._lock:
+            self.captions.take(event)
             match event:
-                case Confirmed(words=words):
-                    self.captions.confirm(words)
-                case Hypothesis(words=words):
-                    self.captions.suppose(words)
-                case TurnEnd() | End():
-                    self.captions.suppose(())
                 case Language(language=language, probability=probability):
                     self._notes += filter(None, [language_hint(language, probability)])
                 case Error(message=message):
                     self._notes.append(f"warning: {message}")
-                case Translation() | Correction():
-                    self.captions.translate(event)
 
     def lines(self, segments: Sequence[TextSegment]) -> None:
         """Take note of finished lines."""

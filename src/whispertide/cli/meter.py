@@ -31,7 +31,7 @@ class Meter:
     decode_s: float = 0.0
     first_word_s: float | None = None
     latencies: list[float] = field(default_factory=list)  # sorted
-    _last_round: int = -1
+    _last_rounds: dict[int | None, int] = field(default_factory=dict)  # by channel, where these are kept apart
     _began: float = 0.0
     _origin: float | None = None
     _cpu_began: float = 0.0
@@ -56,8 +56,8 @@ class Meter:
             self.level = event.level
         if not isinstance(event, Confirmed | Hypothesis):
             return
-        if event.stats.round_id > self._last_round:
-            self._last_round = event.stats.round_id
+        if event.stats.round_id > self._last_rounds.get(event.channel, -1):
+            self._last_rounds[event.channel] = event.stats.round_id
             self.rounds += 1
             self.encode_s += event.stats.encode_s
             self.decode_s += event.stats.decode_s + event.stats.align_s

@@ -6,6 +6,7 @@ Knows pace and interrupts; knows nothing of files, terminals or formats.
 import queue
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from whispertide.formats.document import OtherText, Segmenter, TextSegment, othe
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 if TYPE_CHECKING:
+    from whispertide.channels import ChannelSessions
     from whispertide.session import Session
     from whispertide.translation.translating import Translating
 
@@ -62,17 +64,18 @@ class PumpResult:
 
 @dataclass(slots=True)
 class Pump:
-    """One run. With `rest` an interrupt ends the audio (a microphone) rather than the work (a file): `rest` returns the
-    audio that has arrived but was not taken yet, and the session is finished with it.
+    """One run. Where channels are kept apart each has lines of its own. With `rest` an interrupt ends the audio (a
+    microphone) rather than the work (a file): `rest` returns the audio that has arrived but was not taken yet, and the
+    session is finished with it.
     """
 
-    session: "Session"
+    session: "Session | ChannelSessions"
     meter: Meter
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
     result: PumpResult = field(default_factory=PumpResult)
     translating: "Translating | None" = None
-    _segmenter: Segmenter = field(default_factory=Segmenter)
+    _segmenters: dict[int | None, Segmenter] = field(default_factory=lambda: defaultdict(Segmenter))  # by channel
     _interrupts: Interrupts = field(default_factory=Interrupts)
     _end: End | None = None  # while it waits for translations
     _seq: int = 0
@@ -89,13 +92,13 @@ class Pump:
         except KeyboardInterrupt:
             self._close()
             self.result.interrupted = True
-        self._lines(self._segmenter.end_turn())
+        self._end_lines()
         return self.result
 
     def close(self) -> PumpResult:
         """End the run after an error, and return the result so far."""
         self._close()
-        self._lines(self._segmenter.end_turn())
+        self._end_lines()
         self.result.interrupted = True
         return self.result
 
@@ -167,13 +170,17 @@ class Pump:
         for watcher in self.watchers:
             watcher.event(event)
         if isinstance(event, Confirmed):
-            self._lines(self._segmenter.push(event.words))
+            self._lines(self._segmenters[event.channel].push(event.words))
         elif isinstance(event, TurnEnd) and not event.eager:
-            self._lines(self._segmenter.end_turn())
+            self._lines(self._segmenters[event.channel].end_turn())
         elif isinstance(event, Language):
             self.result.language = event.language
         elif (other := other_text(event)) is not None:
             self.result.others.append(other)
+
+    def _end_lines(self) -> None:
+        for segmenter in self._segmenters.values():
+            self._lines(segmenter.end_turn())
 
     def _lines(self, segments: Sequence[TextSegment]) -> None:
         if not segments:

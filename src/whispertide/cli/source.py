@@ -6,9 +6,8 @@ Knows nothing of what is done with it.
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -95,20 +94,16 @@ class Source:
             return ""
         return f"{self.label}: {tracks}; transcribing track {tracks.preferred}. For another one: --track N"
 
-    def channels(self) -> "list[Callable[[], Iterator[FloatArray]]]":
+    def channels(self) -> "Sequence[Iterable[FloatArray]]":
         """The audio of each channel, each to be decoded by itself.
 
         Raises `OptionError` for what can be read only once, and `AudioFileError` where there are no two channels.
         """
         if self.is_pipe:
             raise OptionError(f"expected a file with --multichannel; {self.label} can be read once: save it first")
-        from whispertide.audio.file import channel_count, decode_blocks
+        from whispertide.audio.apart import file_channels
 
-        count = channel_count(self.name, track=self.track)
-        if count < 2:
-            raise AudioFileError(f"{self.name}: expected two channels or more for --multichannel; it has one")
-        read = partial(decode_blocks, self.name, track=self.track)
-        return [partial(read, channel=number) for number in range(1, count + 1)]
+        return file_channels(self.name, track=self.track)
 
     def blocks(self) -> "Iterator[FloatArray]":
         """Decode to 16 kHz mono blocks. Raises the errors of `audio.file` while it is read."""

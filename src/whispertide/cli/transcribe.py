@@ -80,6 +80,7 @@ def transcribe(
 
     With --recipe, --set, --pace or --executor the audio is streamed instead, as from a microphone.
     """
+    from whispertide.channels import apart_options
     from whispertide.cli.channels import ChannelsJob
     from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
     from whispertide.cli.tune import tune_first
@@ -93,7 +94,8 @@ def transcribe(
     targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.check_options(text), pace == "live"
     if multichannel:
-        _check_multichannel(sources, streamed=stream.is_asked or pace is not None, labels=bool(options.speakers))
+        _check_multichannel(sources, streamed=stream.is_asked or pace is not None)
+        options = apart_options(options)
     with translation.opened() as chosen:
         if chosen is not None:
             for planned in targets:
@@ -153,11 +155,9 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
         check_shape(pcm.rate, pcm.channels)
 
 
-def _check_multichannel(sources: Sequence[Source], *, streamed: bool, labels: bool) -> None:
+def _check_multichannel(sources: Sequence[Source], *, streamed: bool) -> None:
     if streamed:
         raise OptionError("--multichannel is for whole recordings; leave out --pace, --recipe, --set and --executor")
-    if labels:
-        raise OptionError("expected --multichannel, where each channel is a speaker, or --speakers; got both")
     for source in sources:
         if source.is_pipe:
             source.channels()  # for its error

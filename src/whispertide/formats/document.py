@@ -127,6 +127,10 @@ class Document:
         )
         return replace(self, segments=found, language=language or self.language, others=())
 
+    def of_speaker(self, number: int) -> Document:
+        """The segments of one voice, or of one channel, as a transcript of its own."""
+        return replace(self, segments=tuple(segment for segment in self.segments if segment.speaker == number))
+
     @property
     def text(self) -> str:
         return "".join(segment.text for segment in self.segments).strip()

@@ -14,10 +14,9 @@ from typing import Any, ClassVar
 
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
-from whispertide.options import parse_switch
+from whispertide.options import MOST_CHANNELS, parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.deepgram_stream import BAD_AUDIO, FAILED, DeepgramStream, rounded
-from whispertide.server.protocols.encodings import MOST_CHANNELS
 from whispertide.types import Word, join_words, to_samples
 
 # The parameters that have an effect. Whisper writes punctuation by itself.

@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from whispertide.audio.pcm import LINEAR, Samples, StreamingResampler
 from whispertide.errors import AudioError, OptionError
-from whispertide.options import check_choice
+from whispertide.options import MOST_CHANNELS, check_choice
 from whispertide.server.protocols.webm import WebmPackets
 from whispertide.types import FloatArray
 
 RATES = (4_000, 192_000)  # what telephones and sound files have; less would make little input much audio
-MOST_CHANNELS = 8
 _OPUS_RATE = 48_000  # RFC 6716: whatever rate was encoded, a decoder may give 48 kHz
 PIECE = 32_000  # bytes to be decoded at once; nobody else has a turn meanwhile
 CONTAINED_PIECE = 1024  # of a stream of Opus: at 6 kbit/s more than a second

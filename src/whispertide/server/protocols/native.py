@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 from whispertide.audio.pcm import SAMPLE_FORMATS
 from whispertide.errors import OptionError
 from whispertide.events import End, Error, Event, to_dict
-from whispertide.options import MOST_SPEAKERS, parse_switch
+from whispertide.options import MOST_CHANNELS, MOST_SPEAKERS, parse_switch
 from whispertide.server.protocols import base, messages
-from whispertide.server.protocols.encodings import MOST_CHANNELS, AudioInput
+from whispertide.server.protocols.encodings import AudioInput
 from whispertide.types import SAMPLE_RATE
 
 VERSION = 1

@@ -1,0 +1,95 @@
+"""Audio whose channels are kept apart: each is heard by itself, and its words are those of a speaker with its number.
+
+Channels are numbered from 1. Who speaks at once is heard, too, and no voices have to be told apart.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whispertide.audio.pcm import MAX_CHANNELS
+from whispertide.decoding.longform import OfflineSegment
+from whispertide.errors import AudioError, OptionError
+from whispertide.events import Event, of_channel
+from whispertide.options import DecodeOptions, check_range
+from whispertide.session import Session
+from whispertide.types import spoken_by
+
+
+class ChannelSessions:
+    """A session for each channel of one stream, to be used as one. Not safe for use by several threads at once.
+
+    Every event has its `channel` and its session's `seq`, so each channel has its numbers, and an `End`.
+    """
+
+    def __init__(self, sessions: Sequence[Session]) -> None:
+        self.sessions = tuple(sessions)
+
+    @property
+    def received(self) -> int:
+        """The number of samples received of each channel."""
+        return self.sessions[0].received
+
+    def push(self, samples: npt.NDArray[Any]) -> list[Event]:
+        """Take audio [n, channels] at 16 kHz, and run every round that is due; see `Session.push`.
+
+        Raises `AudioError` for another number of channels, and what `Session.push` raises. Then the channels are no
+        longer at the same place in the audio, so close them.
+        """
+        count, shape = len(self.sessions), np.shape(samples)
+        if len(shape) != 2 or shape[1] != count:
+            raise AudioError(f"expected samples of shape [n, {count}], a column for each channel; got {list(shape)}")
+        return _labelled(session.push(samples[:, at]) for at, session in enumerate(self.sessions))
+
+    def flush(self) -> list[Event]:
+        """End the utterances here, not the sessions; see `Session.flush`."""
+        return _labelled(session.flush() for session in self.sessions)
+
+    def finish(self) -> list[Event]:
+        """End the sessions; see `Session.finish`."""
+        return _labelled(session.finish() for session in self.sessions)
+
+    def collect(self) -> list[Event]:
+        """Take results that are ready, without waiting; see `Session.collect`."""
+        return _labelled(session.collect() for session in self.sessions)
+
+    def forget(self) -> None:
+        """Drop old words that nothing later depends on; see `Session.forget`."""
+        for session in self.sessions:
+            session.forget()
+
+    def close(self) -> None:
+        """Give up the rounds under way; see `Session.close`."""
+        for session in self.sessions:
+            session.close()
+
+
+def _labelled(each: Iterable[list[Event]]) -> list[Event]:
+    """The events of each channel as its own."""
+    return [of_channel(event, number) for number, events in enumerate(each, 1) for event in events]
+
+
+def apart_options(options: DecodeOptions | None, channels: int = 2) -> DecodeOptions:
+    """The options for each of several channels: words, which carry its number. None: those by default.
+
+    Raises `OptionError` for fewer than two channels, and where voices are to be told apart, too.
+    """
+    check_range("channels", channels, 2, MAX_CHANNELS)
+    options = options or DecodeOptions()
+    if options.speakers:
+        raise OptionError("expected channels apart, where each is a speaker, or `speakers` to be told apart; got both")
+    return replace(options, word_timestamps=True)
+
+
+def in_order(channels: Iterable[Iterable[OfflineSegment]]) -> tuple[OfflineSegment, ...]:
+    """The segments of all channels of a recording by their times, each with the number of its channel as speaker."""
+    labelled = (
+        replace(segment, words=spoken_by(segment.words, number))
+        for number, segments in enumerate(channels, 1)
+        for segment in segments
+    )
+    by_time = sorted(labelled, key=lambda segment: segment.span.start)
+    return tuple(replace(segment, id=number) for number, segment in enumerate(by_time))
