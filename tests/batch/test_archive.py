@@ -108,7 +108,15 @@ def test_what_a_killed_run_left_of_a_long_name_is_removed(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "change",
-    [{"format": "srt"}, {"weights": "def"}, {"language": "de"}, {"prompt": "Ada"}, {"beam": 5}, {"keyterms": "Ada"}],
+    [
+        {"format": "srt"},
+        {"weights": "def"},
+        {"language": "de"},
+        {"prompt": "Ada"},
+        {"beam": 5},
+        {"keyterms": "Ada"},
+        {"multichannel": True},
+    ],
 )
 def test_other_options_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     with archive(tmp_path / "out"):

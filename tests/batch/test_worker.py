@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFile
 from typer.testing import CliRunner
 
 from command_line import write_wav
 from scripted_translator import ScriptedTranslator
+from sounds import make_wav
 from whispertide import api
+from whispertide.audio.file import load_audio
 from whispertide.batch.worker import Outcome, Ready, Setup, Translation, Unfit, Worker
 from whispertide.cli.main import app
 from whispertide.errors import CheckpointError
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.translation.translator import TranslationOptions, TranslatorError
+from whispertide.types import SAMPLE_RATE
 
 CLIPS = Path(__file__).parents[1] / "clips"
 QUIET = CLIPS / "quiet.flac"  # 4.4 s
@@ -47,6 +51,20 @@ def test_the_text_is_that_of_transcribe(quiet: Outcome, tmp_path: Path) -> None:
     assert (quiet.state, quiet.text) == ("done", result.stdout)
     assert "-->" in result.stdout
     assert quiet.audio_s == pytest.approx(4.414)
+
+
+def test_each_channel_is_a_speaker(setup: Setup, worker: Worker, tmp_path: Path) -> None:
+    said = load_audio(QUIET)
+    path = tmp_path / "call.wav"
+    path.write_bytes(make_wav(np.stack([said, np.zeros_like(said)], axis=1), SAMPLE_RATE, "f32"))
+    apart = Worker(replace(setup, form="json", multichannel=True))
+    apart._transcriber = worker._transcriber
+    heard = apart.transcribe(str(path))
+    assert (heard.state, heard.audio_s) == ("done", pytest.approx(4.414))
+    document = json.loads(heard.text or "")
+    assert {word["speaker"] for word in document["words"]} == {1}
+    alone = apart.transcribe(str(QUIET))
+    assert (alone.state, "expected two channels or more" in alone.reason) == ("unusable", True)
 
 
 def test_an_address_is_read_as_a_file_is(worker: Worker, quiet: Outcome) -> None:

@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from served import OfflineModel, keyed, limited, logged_errors, multilingual, served, wav, web_client
+from sounds import make_wav
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
 from whispertide.options import DecodeOptions
@@ -48,6 +50,40 @@ async def rest(
 
 async def post(client: httpx.AsyncClient, data: bytes, name: str = "a.wav", **fields: Any) -> httpx.Response:
     return await client.post("/v1/audio/transcriptions", files={"file": (name, data)}, data=fields)
+
+
+def stereo(seconds: float, channels: int = 2) -> bytes:
+    return make_wav(np.zeros((round(16_000 * seconds), channels), np.float32), 16_000, "s16")
+
+
+async def test_each_channel_is_a_speaker() -> None:
+    async with rest() as client:
+        answer = (await post(client, stereo(3), response_format="diarized_json", multichannel="true")).json()
+        said = [(segment["start"], segment["speaker"]) for segment in answer["segments"]]
+        assert said == [(0, "A"), (0, "B"), (2, "A"), (2, "B")]
+        assert [segment["id"] for segment in answer["segments"]] == [f"seg_{number:03d}" for number in range(4)]
+        assert (answer["duration"], answer["usage"]["seconds"]) == (3, 3)
+        vtt = await post(client, stereo(3), response_format="vtt", multichannel="true")
+        assert "<v Speaker 2>word0" in vtt.text
+        streamed = await post(client, stereo(3), response_format="diarized_json", multichannel="true", stream="true")
+        told = [event for event in events_of(streamed) if event["type"] == "transcript.text.segment"]
+        assert told == answer["segments"]
+
+
+@pytest.mark.parametrize(
+    ("data", "fields", "status", "told"),
+    [
+        (wav(3), {}, 400, "expected two channels or more, to keep them apart; it has one"),
+        (stereo(1, 9), {}, 400, "at most 8 channels"),
+        (stereo(3), {"speakers": "2"}, 400, "got both"),
+        (stereo(3), {"multichannel": "perhaps"}, 400, "multichannel"),
+        (stereo(8), {}, 413, "at most 5 s of audio in a file, in each of 2 channels"),
+    ],
+)
+async def test_channels_that_cannot_be_kept_apart(data: bytes, fields: dict[str, str], status: int, told: str) -> None:
+    async with rest(limited(upload_s=10)) as client:
+        answer = await post(client, data, **{"multichannel": "true", **fields})
+        assert (answer.status_code, told in answer.text) == (status, True), answer.text
 
 
 @pytest.mark.slow

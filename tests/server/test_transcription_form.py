@@ -65,6 +65,13 @@ def test_lists_come_between_commas_or_one_by_one() -> None:
     assert asked.ignored == ()
 
 
+def test_channels_are_speakers_whatever_the_server_tells_apart_else() -> None:
+    asked = read(multichannel="true", response_format="diarized_json")
+    assert (asked.multichannel, asked.options.speakers, asked.options.word_timestamps) == (True, 0, True)
+    assert asked.ignored == ()
+    assert not read().multichannel
+
+
 def test_words_are_timed_where_the_answer_has_them() -> None:
     assert read(response_format="srt").options.word_timestamps
     assert read(response_format="vtt").options.word_timestamps

@@ -44,6 +44,8 @@ def file_channels(source: AudioSource, *, track: int | None = None, most: int = 
             raise AudioFileError("expected a file to keep its channels apart; this one can be read once: save it first")
         at = file.tell()
     count = channel_count(source, track=track)
+    if at is not None:
+        cast(BinaryIO, source).seek(at)
     if count < 2:
         raise AudioFileError(f"{name}: expected two channels or more, to keep them apart; it has one")
     if count > most:

@@ -31,7 +31,7 @@ from whispertide.formats.files import other_path
 _STATE = "_batch"
 _LATER = {  # what folders of earlier versions do not say
     **{"languages": "", "keyterms": "", "speakers": 0},
-    **{"translate_to": "", "correct": False, "translator": ""},
+    **{"translate_to": "", "correct": False, "translator": "", "multichannel": False},
 }
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.\d+\.part")  # of `atomic.replacing`
 
@@ -54,6 +54,7 @@ class Provenance:
     translate_to: str = ""
     correct: bool = False
     translator: str = ""
+    multichannel: bool = False
 
 
 @dataclass(frozen=True, slots=True)

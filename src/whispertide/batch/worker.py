@@ -42,7 +42,9 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The configuration of every worker: the model by name and by the hash of its weights, and the options."""
+    """The configuration of every worker: the model by name and by the hash of its weights, and the options. With
+    `multichannel` each channel of a recording is transcribed by itself.
+    """
 
     model: str
     revision: str | None
@@ -51,6 +53,7 @@ class Setup:
     form: str
     content_hash: str
     translation: Translation | None = None
+    multichannel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +165,18 @@ class Worker:
         """Make the same document as `whispertide transcribe`, and return the reason if the audio is not complete, and
         what went wrong with its translation.
         """
+        from whispertide.audio.apart import file_channels
         from whispertide.audio.file import decode_blocks
+        from whispertide.channels import in_order
         from whispertide.formats.document import TextSegment
         from whispertide.formats.offline import OfflineRun
 
-        transcriber, options = self._transcriber, self._setup.options
+        transcriber, options, apart = self._transcriber, self._setup.options, self._setup.multichannel
         assert transcriber is not None
-        run, detected, translation = OfflineRun(Recording(decode_blocks(source))), None, self._translation()
-        for segment in transcriber.transcribe_segments(run.recording, options=options):
+        parts = [Recording(blocks) for blocks in (file_channels(source) if apart else [decode_blocks(source)])]
+        heard = [transcriber.transcribe_segments(part, options=options) for part in parts]
+        run, detected, translation = OfflineRun(parts[0]), None, self._translation()
+        for segment in in_order(heard) if apart else heard[0]:
             detected = segment.language
             run.add(TextSegment.of(segment))
             if translation is not None:

@@ -183,6 +183,9 @@ Beam = Annotated[
     int | None,
     _text("--beam", metavar="N", min=1, help=f"Number of hypotheses for whole recordings; default: {BEAM}."),
 ]
+Multichannel = Annotated[
+    bool, _text("--multichannel", help="Each channel is a speaker: transcribe them apart, and label their words.")
+]
 Fast = Annotated[bool, _text("--fast", help="Greedy search in place of beam search: less computing, more errors.")]
 Format = Annotated[
     FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(FORMATS)}. Default: txt.")

@@ -51,6 +51,7 @@ def batch(
     model: arguments.Model = DEFAULT_MODEL,
     form: arguments.Format = None,
     text: arguments.Text,
+    multichannel: arguments.Multichannel = False,
     fast: arguments.Fast = False,
     where: Annotated[
         _EngineName, _workers("--engine", help="local (default): processes on this machine; ray: a Ray cluster.")
@@ -76,6 +77,7 @@ def batch(
     from whispertide.batch.archive import check_folder, open_archive, report_path
     from whispertide.batch.inputs import check_addresses, check_any, find_recordings
     from whispertide.batch.plan import plan
+    from whispertide.channels import apart_options
     from whispertide.formats.files import other_name
 
     if address is not None and where != "ray":
@@ -83,6 +85,8 @@ def batch(
     if where == "ray":
         require("ray", "--engine ray")
     options, form = replace(arguments.check_options(text), beam=1 if fast else BEAM), form or "txt"
+    if multichannel:
+        options = apart_options(options)
     engine = replace(engine, threads=engine.threads or 1)
     recordings, wanted = find_recordings(inputs), _wanted(translation)
     check_addresses(recordings)
@@ -92,6 +96,7 @@ def batch(
         check_any(recordings)
     transcriber = arguments.load(model, engine, revision)  # downloads and builds, once for all
     setup = _setup(transcriber, model, revision, engine, options, form, wanted)
+    setup = replace(setup, multichannel=multichannel)
     made, name = _made(transcriber, setup), transcriber.name
     del transcriber  # each worker has its own
     with open_archive(output, made, tasks) as archive:
@@ -167,6 +172,7 @@ def _made(transcriber: "Transcriber", setup: "Setup") -> "Provenance":
         languages=",".join(options.languages),
         keyterms=",".join(options.keyterms),
         speakers=options.speakers,
+        multichannel=setup.multichannel,
         **_made_of(setup.translation),
     )
 

@@ -26,10 +26,7 @@ def listen(
         typer.Option("--device", "-d", help="The microphone, by number or part of its name. Default: the system's."),
     ] = None,
     show_devices: Annotated[bool, typer.Option("--list-devices", help="List the microphones and exit.")] = False,
-    multichannel: Annotated[
-        bool,
-        typer.Option("--multichannel", help="Each channel of the device is a speaker: transcribe them apart."),
-    ] = False,
+    multichannel: arguments.Multichannel = False,
     channels: Annotated[
         int | None,
         typer.Option(

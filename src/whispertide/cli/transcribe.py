@@ -47,14 +47,7 @@ def transcribe(
         int | None,
         typer.Option("--track", metavar="N", min=1, help="The audio track of a video, from 1. Default: the main one."),
     ] = None,
-    multichannel: Annotated[
-        bool,
-        typer.Option(
-            "--multichannel",
-            help="Each channel is a speaker: transcribe them apart, and label their words.",
-            rich_help_panel="What is written",
-        ),
-    ] = False,
+    multichannel: arguments.Multichannel = False,
     subtitles: arguments.Subtitles,
     text: arguments.Text,
     beam: arguments.Beam = None,

@@ -76,7 +76,8 @@ class Rest:
             except (OptionError, base.ProtocolError, CheckpointNotFoundError) as error:
                 raise HttpError(400, str(error)) from error
             model, limit_s = self.hub.models[transcription.model], self.hub.options.limits.upload_s
-            job = TranscriptionJob(model, transcription.file, transcription.options, limit_s)
+            about = (model, transcription.file, transcription.options, limit_s)
+            job = TranscriptionJob(*about, multichannel=transcription.multichannel)
             await self._result_of(self.uploads.check(job, _party(request)), request)
             running = self.uploads.run(job, _party(request))
             stack.push_async_callback(running.aclose)

@@ -12,6 +12,7 @@ from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
 from starlette.types import Receive
 
+from whispertide.channels import apart_options
 from whispertide.errors import OptionError
 from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, DecodeOptions, Task, check_choice, check_range
 from whispertide.server.bodies import read_pieces
@@ -29,7 +30,7 @@ _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
 _LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
 _KNOWN = {
     *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers", *_LISTED),
-    *("translate_to", "correct"),
+    *("translate_to", "correct", "multichannel"),
     *(name + many for name in _LISTS for many in ("", "[]")),
 }
 _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
@@ -37,7 +38,9 @@ _FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file,
 
 @dataclass(frozen=True, slots=True)
 class TranscriptionRequest:
-    """A checked request. `translation` is what is to be made of its sentences, `ignored` are its unknown fields."""
+    """A checked request. `translation` is what is to be made of its sentences, `ignored` are its unknown fields. With
+    `multichannel` each channel is transcribed by itself.
+    """
 
     file: BinaryIO
     model: str
@@ -47,6 +50,7 @@ class TranscriptionRequest:
     options: DecodeOptions
     ignored: tuple[str, ...] = ()
     translation: TranslationOptions | None = None
+    multichannel: bool = False
 
     def headers(self, *warnings: str) -> dict[str, str]:
         """Headers of the answer: its model and its warnings, in ASCII."""
@@ -87,7 +91,7 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
     granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
     if not granularities <= set(_GRANULARITIES):
         raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
-    several = _read_lists(form)
+    several, multichannel = _read_lists(form), messages.switch(texts, "multichannel")
     # Clients name OpenAI's models, so any other name means none.
     asked = base.Settings(
         model=texts.get("model"),
@@ -96,7 +100,7 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
         prompt=texts.get("prompt", ""),
         languages=several["languages"],
         keyterms=several["keyterms"],
-        speakers=_speakers(texts, format_),
+        speakers=_speakers(texts, format_, multichannel=multichannel),
     )
     translation = _read_translation(texts)
     if translation is not None:
@@ -108,6 +112,8 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
         temperatures=_read_temperatures(texts),
         word_timestamps="word" in granularities or format_ in ("srt", "vtt"),
     )
+    if multichannel:
+        options = apart_options(options)
     if options.speakers:
         find_embedding()  # for its error
     if task == "translate" and not model.translates:
@@ -116,12 +122,14 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
         hub.models[model.name].tokenizer.language(options.language)
     stream, ignored = messages.switch(texts, "stream"), tuple(sorted(form.keys() - _KNOWN))
     known = (file.file, model.name, format_, granularities, stream, options)
-    return TranscriptionRequest(*known, ignored, translation)
+    return TranscriptionRequest(*known, ignored, translation, multichannel)
 
 
-def _speakers(texts: Mapping[str, str], form: str) -> int | None:
-    """How many voices are to be told apart: as many as there are for the format that has them; None: nobody says."""
-    usual = ANY_SPEAKERS if form == DIARIZED else None
+def _speakers(texts: Mapping[str, str], form: str, *, multichannel: bool = False) -> int | None:
+    """How many voices are to be told apart: as many as there are for the format that has them, none where each channel
+    is a speaker; None: nobody says.
+    """
+    usual = 0 if multichannel else ANY_SPEAKERS if form == DIARIZED else None
     if not texts.get("speakers"):
         return usual
     most = messages.whole(texts, "speakers", 0)

@@ -13,10 +13,12 @@ from functools import partial
 from typing import BinaryIO
 
 from whispertide.api import Transcriber
+from whispertide.audio.apart import file_channels
 from whispertide.audio.file import count_seconds, decode_blocks, duration_of
+from whispertide.channels import in_order
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, TruncatedAudioError, WhispertideError
-from whispertide.options import DecodeOptions
+from whispertide.options import MOST_CHANNELS, DecodeOptions
 from whispertide.server.counting import counting
 from whispertide.server.priority import lower_priority
 from whispertide.types import FloatArray, seconds, to_samples
@@ -35,22 +37,34 @@ class TooLongError(WhispertideError):
 
 
 class TranscriptionJob:
-    """One file to transcribe. `samples` is the length of its audio so far, `warning` an error that ended it."""
+    """One file to transcribe, with `multichannel` each of its channels by itself: then the limit is for all of them
+    together. `samples` is the length of its audio so far, `warning` an error that ended it.
+    """
 
-    def __init__(self, transcriber: Transcriber, file: BinaryIO, options: DecodeOptions, limit_s: float) -> None:
+    def __init__(
+        self,
+        transcriber: Transcriber,
+        file: BinaryIO,
+        options: DecodeOptions,
+        limit_s: float,
+        *,
+        multichannel: bool = False,
+    ) -> None:
         self.transcriber = transcriber
+        self.multichannel = multichannel
         self.samples = 0
         self.warning = ""
         self._file = file
         self._options = options
         self._limit_s = limit_s
+        self._channels = 1  # that are heard
         self._stop = threading.Event()
 
     async def segments(self, thread: Executor) -> AsyncGenerator[OfflineSegment, None]:
         """Yield the segments as they are done, in a thread that is this job's alone. Raises the errors of
         `Transcriber.transcribe_segments`, and `TooLongError`.
         """
-        found = self.transcriber.transcribe_segments(self._blocks(), options=self._options)
+        found = self._heard_apart() if self.multichannel else self._heard_whole()
         step = partial(asyncio.get_running_loop().run_in_executor, thread)
         try:
             # With a default, because a future cannot raise StopIteration.
@@ -68,28 +82,54 @@ class TranscriptionJob:
         with contextlib.suppress(AudioError):
             stated_s = duration_of(self._file) or 0.0
             self._file.seek(at)
-            if stated_s > self._limit_s:  # one that is cut off may have less
+            if self.multichannel:
+                self._channels = len(file_channels(self._file, most=MOST_CHANNELS))
+            if stated_s > self._most_s:  # one that is cut off may have less
                 self._count()
         self._file.seek(at)
 
     def _count(self) -> None:
-        most_s = self._limit_s + _PADDED_S
+        """Before anything is heard: its features would take minutes and much memory."""
+        at, most_s = self._file.tell(), self._most_s + _PADDED_S
         if count_seconds(self._file, most_s) > most_s:
             raise self._too_long()
+        self._file.seek(at)
+
+    @property
+    def _most_s(self) -> float:
+        return self._limit_s / self._channels
 
     def _too_long(self) -> TooLongError:
         remedy = "Split it; one that was cut off and states its old length has to be written anew"
-        return TooLongError(f"expected at most {self._limit_s:g} s of audio in a file; this one has more. {remedy}")
+        each = f", in each of {self._channels} channels" if self._channels > 1 else ""
+        expected = f"expected at most {self._most_s:g} s of audio in a file{each}"
+        return TooLongError(f"{expected}; this one has more. {remedy}")
 
-    def _blocks(self) -> Iterator[FloatArray]:
-        """Decode the audio, as far as it is intact. It is counted first: its features would take minutes and much
-        memory.
-        """
-        limit, at = to_samples(self._limit_s), self._file.tell()
+    def _heard_whole(self) -> Iterator[OfflineSegment]:
         self._count()
-        self._file.seek(at)
+        yield from self._heard(decode_blocks(self._file))
+
+    def _heard_apart(self) -> Iterator[OfflineSegment]:
+        """Transcribe one channel after the other; the segments come at the end, in the order of their times."""
+        channels, heard = file_channels(self._file, most=MOST_CHANNELS), list[list[OfflineSegment]]()
+        self._channels = len(channels)
+        self._count()
+        for channel in channels:
+            heard.append([])
+            for segment in self._heard(channel):
+                if self._stop.is_set():
+                    return
+                heard[-1].append(segment)
+        yield from in_order(heard)
+
+    def _heard(self, blocks: Iterable[FloatArray]) -> Iterator[OfflineSegment]:
+        return self.transcriber.transcribe_segments(self._intact(blocks), options=self._options)
+
+    def _intact(self, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        """The audio, as far as it is intact."""
+        limit, self.samples = to_samples(self._most_s), 0
         try:
-            for block in decode_blocks(self._file):
+            for block in blocks:
                 if self._stop.is_set():
                     return
                 self.samples += len(block)
