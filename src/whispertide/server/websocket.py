@@ -90,10 +90,7 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
         at=time.time(),
     )
     try:
-        channels = protocol.channels_of(opening)
-        conversation, *others = [
-            protocol(replace(opening, channel=number if channels else None)) for number in range(channels or 1)
-        ]
+        conversation, *others = protocol.conversations(opening)
     except ProtocolError as error:
         hub.metrics.refused.labels("bad_request").inc()
         await refuse(socket, 400, str(error), {})

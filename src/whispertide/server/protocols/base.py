@@ -21,9 +21,9 @@ at once, the server keeps their order.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from whispertide.events import Event
 from whispertide.options import DecodeOptions, Task, checked_terms, listed_texts
@@ -336,11 +336,14 @@ class WireProtocol(ABC):
 
     @classmethod
     def channels_of(cls, opening: Opening) -> int:
-        """How many channels the client wants apart, each in a session of its own (`server.channels`); 0: none.
-
-        Raises `ProtocolError` for a number that cannot be.
-        """
+        """How many channels the client wants apart (`server.channels`); 0: none. Raises `ProtocolError`."""
         return 0
+
+    @classmethod
+    def conversations(cls, opening: Opening) -> "list[Self]":
+        """The conversations of one client: one, or one for each channel. Raises what they and `channels_of` raise."""
+        channels = cls.channels_of(opening)
+        return [cls(replace(opening, channel=number)) for number in range(channels)] if channels else [cls(opening)]
 
     def is_last(self, message: str | bytes) -> bool:
         """True for the message that ends the whole conversation; asked only where channels are apart."""
@@ -352,10 +355,8 @@ class WireProtocol(ABC):
 
     @property
     def is_amid(self) -> bool:
-        """True if a message has begun and is not complete; it has to be within the time that a client may be silent.
-
-        That time begins anew with what completes a message, although another one may begin there. Only protocols that
-        do their own framing, over TCP, can know.
+        """True if a message has begun and is not complete; it has to be within the time that a client may be silent,
+        which begins anew with what completes one. Only protocols that do their own framing, over TCP, can know.
         """
         return False
 

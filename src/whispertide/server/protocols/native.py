@@ -3,22 +3,23 @@
     client: {"type": "start", ...}, PCM frames, {"type": "flush" | "clear" | "configure" | "ack" | "finish"}
     server: {"type": "hello"}, {"type": "session"}, the events of `events.to_dict`, {"type": "received"}, ...
 
-Knows nothing of sessions beyond their ids; what it is asked for becomes actions.
+Knows nothing of sessions beyond their ids; what it is asked for becomes actions. Of a client whose channels are apart
+there is a conversation for each; what the client says with a `channel` is for that one alone.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import Any, ClassVar
+from dataclasses import asdict, fields, replace
+from typing import Any, ClassVar, Self
 
 from whispertide.audio.pcm import SAMPLE_FORMATS
 from whispertide.errors import OptionError
-from whispertide.events import End, Error, Event, to_dict
+from whispertide.events import End, Error, Event, of_channel, to_dict
 from whispertide.options import MOST_CHANNELS, MOST_SPEAKERS, parse_switch
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
-from whispertide.types import SAMPLE_RATE
+from whispertide.types import SAMPLE_RATE, FloatArray
 
 VERSION = 1
 _SUBPROTOCOL = "whispertide"
@@ -41,11 +42,37 @@ class NativeProtocol(base.WireProtocol):
         # A page that offers its key as a subprotocol insists on an answer.
         self.subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in opening.subprotocols else None
         self._format: dict[str, Any] = {"rate": SAMPLE_RATE, "channels": 1, "format": "s16le"}
+        query = opening.query
+        self._apart = 0 if opening.channel is None else self.channels_of(opening)
+        if self._apart:
+            self._format["channels"] = self._apart
         self._pcm = self._input()
         self._state: str = "idle"  # idle, resuming, open, finishing
-        query = opening.query
+        self._together: Sequence[NativeProtocol] = ()  # those of all channels, until they have started
+        self._started: base.Started | None = None
+        self._skip = 0  # samples at 16 kHz that the client sends again for other channels
         self._query = self._from_query(query)
-        self._resume = self._resume_from(query) if "session" in query else None
+        self._resume = self._resume_from(self._own(query)) if "session" in query else None
+
+    @classmethod
+    def channels_of(cls, opening: base.Opening) -> int:
+        """As many as the address says, with `multichannel`."""
+        if not messages.switch(opening.query, "multichannel"):
+            return 0
+        channels = messages.whole(opening.query, "channels", 1)
+        if not 2 <= channels <= MOST_CHANNELS:
+            raise base.ProtocolError(
+                f"expected channels from 2 to {MOST_CHANNELS} in the address, to keep them apart; got {channels}"
+            )
+        return channels
+
+    @classmethod
+    def conversations(cls, opening: base.Opening) -> "list[Self]":
+        """The conversations of one client, which begin together."""
+        found = super().conversations(opening)
+        for one in found if len(found) > 1 else ():
+            one._together = found
+        return found
 
     @property
     def piece(self) -> int:
@@ -71,16 +98,19 @@ class NativeProtocol(base.WireProtocol):
             "corrects": server.corrects,
             "hears_speakers": server.hears_speakers,
         }
+        greeting = () if self.opening.channel else (_reply(hello),)  # the first channel says it for all
         if self._resume is None:
-            return (_reply(hello),)
+            return greeting
         self._state = "resuming"
-        return (_reply(hello), self._resume)
+        return (*greeting, self._resume)
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Take audio, or one JSON object."""
         if isinstance(message, bytes):
             return self._audio(message)
         data = messages.json_object(message)
+        if self._apart and not self._concerns(data):
+            return ()
         match data.get("type"):
             case "start":
                 return self._start(data)
@@ -102,17 +132,29 @@ class NativeProtocol(base.WireProtocol):
                 raise base.ProtocolError(f'expected a "type" among {known}; got {kind!r}')
 
     def started(self, started: base.Started) -> base.Actions:
-        """Send the session's id, with which to come back, and `received`, the position to send from."""
+        """Send the session's id, with which to come back, and `received`, the position to send from.
+
+        Where channels are apart the last one to start says so for all: they go on from where the first of them is.
+        """
+        self._started, everyone = started, self._together or (self,)
+        all_started = [one._started for one in everyone if one._started is not None]
+        if len(all_started) < len(everyone):
+            return ()
+        position = min(one.received for one in all_started)
+        return [one._begin(each, position) for one, each in zip(everyone, all_started, strict=True)]
+
+    def _begin(self, started: base.Started, position: int) -> base.Reply:
+        self._skip, self._together = started.received - position, ()
         if self._state == "resuming":
             self._state = "open"
-        values = {**asdict(started), "received": self._position(started.received)}
-        return (_reply({"type": "session", **values, **self._format}),)
+        values = {**asdict(started), "received": self._position(position)}
+        return self._say({"type": "session", **values, **self._format})
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """Send every event as it is."""
+        """Send every event as it is, or as one of its channel."""
         actions: list[base.Action] = []
         for event in events:
-            actions.append(_reply(to_dict(event)))
+            actions.append(_reply(to_dict(of_channel(event, self._number) if self._apart else event)))
             if isinstance(event, End):
                 actions.append(base.Close(1000, "the session is over"))
             elif isinstance(event, Error) and event.fatal:
@@ -120,28 +162,63 @@ class NativeProtocol(base.WireProtocol):
         return actions
 
     def flushed(self) -> base.Actions:
-        return (_reply({"type": "flushed"}),)
+        return (self._say({"type": "flushed"}),)
 
     def cleared(self) -> base.Actions:
-        return (_reply({"type": "cleared"}),)
+        return (self._say({"type": "cleared"}),)
 
     def accepted(self, samples: int) -> base.Actions:
         """Tell the client that it need not keep the audio before this."""
-        return (_reply({"type": "received", "received": self._position(samples)}),)
+        return (self._say({"type": "received", "received": self._position(samples)}),)
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send a problem with its kind; the server closes after fatal ones."""
         known = {name: value for name, value in asdict(problem).items() if value is not None}
-        return (_reply({"type": "problem", **known}),)
+        return (self._say({"type": "problem", **known}),)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _number(self) -> int:
+        """The number of this channel, from 1."""
+        return (self.opening.channel or 0) + 1
+
+    def _say(self, data: Mapping[str, Any]) -> base.Reply:
+        return _reply({**data, "channel": self._number} if self._apart else data)
+
+    def _concerns(self, data: dict[str, Any]) -> bool:
+        """True for a message to this channel, or to all; its `channel` is taken out."""
+        number, kind = data.pop("channel", None), data.get("type")
+        if number is None and kind in ("ack", "resume"):
+            raise base.ProtocolError(f'expected "channel" in {kind}, as each has a session of its own; got none')
+        if number is not None and not (messages.is_whole(number) and 1 <= number <= self._apart):
+            raise base.ProtocolError(f'expected "channel" to be a whole number from 1 to {self._apart}; got {number!r}')
+        return number in (None, self._number)
+
+    def _own(self, query: Mapping[str, str]) -> Mapping[str, str]:
+        """The address for this channel: of its session and the last event, which are one after the other for all."""
+        if not self._apart:
+            return query
+        parts = {key: query[key].split(",") for key in query.keys() & {"session", "last_seq"}}
+        for key, values in parts.items():
+            if len(values) != self._apart:
+                raise base.ProtocolError(f"expected {key} of {self._apart} channels between commas; got {len(values)}")
+        return {key: values[self._number - 1] for key, values in parts.items()}
+
+    def _new(self, samples: FloatArray) -> base.Actions:
+        """The actions for samples, but for those that this channel has already."""
+        skipped = min(self._skip, len(samples))
+        self._skip -= skipped
+        return messages.audio_actions(samples[skipped:])
+
     def _start(self, data: Mapping[str, Any]) -> base.Actions:
         self._expect("idle", "start")
+        if "multichannel" in data:
+            raise base.ProtocolError('expected "multichannel" in the address: /ws?multichannel=true&channels=2')
         if unknown := data.keys() - _SETTINGS - _FORMAT - {"type"}:
             known = ", ".join(sorted(_SETTINGS | _FORMAT))
             raise base.ProtocolError(f"expected fields among {known}; got {', '.join(sorted(unknown))}")
-        settings = _settings({**self._query, **{key: data[key] for key in data.keys() & _SETTINGS}})
+        settings = self._settings({**self._query, **{key: data[key] for key in data.keys() & _SETTINGS}})
         self._configure_format(data)
         self._state = "open"
         return (base.Start(settings),)
@@ -151,12 +228,12 @@ class NativeProtocol(base.WireProtocol):
         if self._state == "idle":
             actions += self._start({})
         self._expect("open", "audio")
-        return [*actions, *messages.audio_actions(self._pcm.feed(data))]
+        return [*actions, *self._new(self._pcm.feed(data))]
 
     def _control(self, kind: str, data: Mapping[str, Any]) -> base.Actions:
         match kind:
             case "flush":
-                return (*messages.audio_actions(self._pcm.drain()), base.Flush())
+                return (*self._new(self._pcm.drain()), base.Flush())
             case "clear":
                 return (base.Clear(),)
             case "abandon":
@@ -164,7 +241,7 @@ class NativeProtocol(base.WireProtocol):
                 return (base.Abandon(), base.Close(1000, "abandoned"))
             case "finish":
                 self._state = "finishing"
-                return (*messages.audio_actions(self._pcm.drain()), base.Finish())
+                return (*self._new(self._pcm.drain()), base.Finish())
         changes = data.get("changes")
         if not isinstance(changes, dict):
             raise base.ProtocolError(f'expected "changes": {{field: value, ...}}; got {changes!r}')
@@ -194,9 +271,13 @@ class NativeProtocol(base.WireProtocol):
             raise base.ProtocolError(f"expected a rate from {RATES[0]} to {RATES[1]} Hz; got {rate!r}")
         if not messages.is_whole(channels) or not 1 <= channels <= MOST_CHANNELS:
             raise base.ProtocolError(f"expected 1 to {MOST_CHANNELS} channels; got {channels!r}")
+        if self._apart and channels != self._apart:
+            raise base.ProtocolError(
+                f"expected {self._apart} channels, as in the address, which keeps them apart; got {channels}"
+            )
         if name not in SAMPLE_FORMATS:
             raise base.ProtocolError(f"expected a format among {', '.join(SAMPLE_FORMATS)}; got {name!r}")
-        return AudioInput(name, rate=rate, channels=channels)
+        return AudioInput(name, rate=rate, channels=channels, channel=self.opening.channel)
 
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Read settings from the address; other parameters are not ours (an API key, for instance)."""
@@ -210,8 +291,15 @@ class NativeProtocol(base.WireProtocol):
             values[key] = values[key].split(",")
         self._configure_format(values)
         settings = {key: value for key, value in values.items() if key in _SETTINGS}
-        _settings(settings)
+        self._settings(settings)
         return settings
+
+    def _settings(self, values: Mapping[str, Any]) -> base.Settings:
+        """The settings of the session. Where channels are apart each is a speaker, and no voices are told apart."""
+        settings = _settings(values)
+        if self._apart and settings.speakers:
+            raise base.ProtocolError("expected channels apart, where each is a speaker, or speakers; got both")
+        return replace(settings, speakers=0) if self._apart else settings
 
     def _resume_from(self, data: Mapping[str, Any]) -> base.Resume:
         session = data.get("session")
