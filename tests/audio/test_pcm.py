@@ -241,3 +241,16 @@ def test_one_bad_sample_does_not_spoil_its_neighbours() -> None:
     assert resampler.replaced == 1
     assert np.isfinite(out).all()
     assert np.abs(out[:3500] - resample(tone(0.5, 48_000), 48_000, 1)[:3500]).max() < 1e-3
+
+
+def test_channels_that_are_kept_apart_are_resampled_as_if_alone() -> None:
+    sound = np.stack([tone(0.3, 44_100), tone(0.3, 44_100, 880)], axis=1)
+    sound[5, 1] = np.nan
+    together = PcmDecoder(44_100, channels=2, sample_format="f32le", apart=True)
+    data = sound.astype("<f4").tobytes()
+    found = np.concatenate([together.feed(data[:999]), together.feed(data[999:]), together.flush()])
+    for number in (0, 1):
+        alone = PcmDecoder(44_100, sample_format="f32le")
+        expected = np.concatenate([alone.feed(sound[:, number].astype("<f4").tobytes()), alone.flush()])
+        assert np.array_equal(found[:, number], expected)
+    assert (together.replaced, together.cancelled_s) == (1, 0)

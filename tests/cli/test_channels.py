@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 from command_line import Run
-from fake_transcriber import HALF, FakeTranscriber
+from fake_transcriber import HALF, FakeSession, FakeTranscriber
 from sounds import make_wav
 from whispertide.decoding.longform import OfflineSegment
+from whispertide.events import Event
+from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, Span, Word
 
+TRANSLATOR = ("--translator", "http://127.0.0.1:9/v1", "--translator-model", "any")
+RAW = ("--rate", "16000", "--sample-format", "f32le")
 Loads = list[tuple[str, dict[str, object]]]
 
 
@@ -76,9 +80,8 @@ def test_what_breaks_in_the_second_channel_keeps_the_first(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--pace", "live"), "for whole recordings"),
-        (("--recipe", "tide"), "for whole recordings"),
         (("--speakers", "2"), "got both"),
+        (("--pace", "live", "--translate-to", "fr", *TRANSLATOR), "has no translation"),
     ],
 )
 def test_what_does_not_go_with_it(
@@ -91,10 +94,51 @@ def test_what_does_not_go_with_it(
     assert not loads
 
 
-def test_standard_input_can_be_read_once(run: Run, call: Path) -> None:
-    result = run("transcribe", "-", "--multichannel", stdin=call.read_bytes())
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), "expected a file with --multichannel"),
+        (("--pace", "max"), "expected a file with --multichannel"),
+        ((*RAW, "--channels", "2"), "or stream it with --pace live"),
+        ((*RAW, "--pace", "live"), "expected --channels N, two or more"),
+    ],
+)
+def test_standard_input_can_be_read_once(run: Run, call: Path, options: tuple[str, ...], told: str) -> None:
+    result = run("transcribe", "-", "--multichannel", *options, stdin=call.read_bytes())
     assert result.exit_code == 2
-    assert "expected a file with --multichannel" in " ".join(result.stderr.split())
+    assert told in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_stream_has_a_session_for_each_channel(
+    run: Run, call: Path, transcriber: FakeTranscriber, monkeypatch: pytest.MonkeyPatch, piped: bool
+) -> None:
+    heard: list[list[FloatArray]] = []
+
+    def session(*_: object, **__: object) -> FakeSession:
+        one, parts = FakeSession(DecodeOptions()), list[FloatArray]()
+        push = one.push
+
+        def noted(samples: FloatArray) -> list[Event]:
+            parts.append(samples)
+            return push(samples)
+
+        monkeypatch.setattr(one, "push", noted)
+        heard.append(parts)
+        return one
+
+    monkeypatch.setattr(transcriber, "session", session)
+    raw = (*RAW, "--channels", "2")
+    source = ("-", *raw) if piped else (call,)
+    sound = call.read_bytes()[44:] if piped else None
+    result = run("transcribe", *source, "--multichannel", "--pace", "max", stdin=sound)
+    assert result.exit_code == 0, result.stderr
+    assert sorted(result.stdout.splitlines()) == [
+        f"Speaker {number}: word0 word1 word2 word3 word4 word5" for number in (1, 2)
+    ]
+    left, right = (np.concatenate(parts) for parts in heard)
+    assert np.flatnonzero(left[::HALF] == 0.3).tolist() == [0, 1, 4]
+    assert np.flatnonzero(right[::HALF] == 0.3).tolist() == [2, 3, 4]
 
 
 def test_one_channel_is_none_of_two(run: Run, talk: Path) -> None:

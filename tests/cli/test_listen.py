@@ -202,7 +202,7 @@ def test_channels_are_saved_apart(run: Run, microphone: Microphone, tmp_path: Pa
     [
         (("--channels", "2"), "expected --multichannel next to --channels"),
         (("--multichannel", "--channels", "9"), "9 is not in the range 2<=x<=8"),
-        (("--multichannel", "--translate-to", "fr", *TRANSLATOR), "no live translation"),
+        (("--multichannel", "--translate-to", "fr", *TRANSLATOR), "has no translation"),
     ],
 )
 def test_what_does_not_go_with_channels(

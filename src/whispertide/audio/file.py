@@ -92,16 +92,23 @@ def count_seconds(source: AudioSource, most_s: float) -> float:
 
 
 def pcm_blocks(
-    stream: BinaryIO, rate: int, *, channels: int = 1, sample_format: str = "s16le", block: int = SAMPLE_RATE // 10
+    stream: BinaryIO,
+    rate: int,
+    *,
+    channels: int = 1,
+    sample_format: str = "s16le",
+    block: int = SAMPLE_RATE // 10,
+    apart: bool = False,
 ) -> Iterator[FloatArray]:
-    """Convert raw interleaved PCM from a pipe or socket to 16 kHz mono float32, [block] samples at a time.
+    """Convert raw interleaved PCM from a pipe or socket to 16 kHz mono float32, [block] samples at a time. With `apart`
+    channels are not mixed: [block, channels].
 
     Waits for input as the stream does, and takes what has arrived: nothing is held back but the unfinished block.
     Raises `OptionError` for a rate, channel count or format that cannot be; `TruncatedAudioError` after the last block
     if the input ends inside a sample; `AudioError` if it ends inside the first one, or if the stream does not wait
     (non-blocking mode).
     """
-    decoder = PcmDecoder(rate, channels=channels, sample_format=sample_format)
+    decoder = PcmDecoder(rate, channels=channels, sample_format=sample_format, apart=apart)
     any_audio = False
     for samples in rechunk(_pcm_parts(stream, decoder), block):
         any_audio = True

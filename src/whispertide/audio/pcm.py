@@ -163,7 +163,9 @@ class StreamingResampler:
 
 
 class ChannelResampler:
-    """Resamples each of several channels by itself, portion by portion; nothing is mixed."""
+    """Resamples each of several channels by itself, portion by portion; nothing is mixed, so nothing cancels out."""
+
+    cancelled_s = 0.0
 
     def __init__(self, rate_in: int, channels: int) -> None:
         """Raises `OptionError` as `check_shape` does."""
@@ -177,6 +179,11 @@ class ChannelResampler:
     def flush(self) -> FloatArray:
         """Return the rest, [m, channels], at the end of the input; then the resampler is used up."""
         return np.stack([one.flush() for one in self._each], axis=1)
+
+    @property
+    def replaced(self) -> int:
+        """The number of samples that were no numbers."""
+        return sum(one.replaced for one in self._each)
 
 
 def to_int16(samples: FloatArray) -> npt.NDArray[np.int16]:
@@ -214,16 +221,16 @@ class Samples:
 
 
 class PcmDecoder:
-    """Decodes interleaved PCM at `rate` to 16 kHz mono float32, -1 to 1.
+    """Decodes interleaved PCM at `rate` to 16 kHz float32, -1 to 1: mono [m], or with `apart` [m, channels].
 
     `feed` takes any number of bytes, also half a sample. After the last `feed`, `flush` gives the rest, and `leftover`
     tells how many bytes never became a sample (0 unless the input broke off).
     """
 
-    def __init__(self, rate: int, *, channels: int = 1, sample_format: str = "s16le") -> None:
+    def __init__(self, rate: int, *, channels: int = 1, sample_format: str = "s16le", apart: bool = False) -> None:
         """Raises `OptionError` for an unknown format, or an impossible rate or channel count."""
         check_choice("the sample format", sample_format, SAMPLE_FORMATS)
-        self._resampler = StreamingResampler(rate, channels)
+        self._resampler = ChannelResampler(rate, channels) if apart else StreamingResampler(rate, channels)
         self._samples = Samples(LINEAR[sample_format], channels)
         self.bytes_per_frame = self._samples.frame
 
@@ -243,9 +250,9 @@ class PcmDecoder:
         return self._resampler.cancelled_s
 
     def feed(self, data: bytes) -> FloatArray:
-        """Decode the next bytes; returns the samples that are ready, [m] (possibly none)."""
+        """Decode the next bytes; returns the samples that are ready (possibly none)."""
         return self._resampler.push(self._samples.decode(data))
 
     def flush(self) -> FloatArray:
-        """Return the rest, [m]; then the decoder is used up."""
+        """Return the rest; then the decoder is used up."""
         return self._resampler.flush()

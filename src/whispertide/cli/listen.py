@@ -115,7 +115,7 @@ def _apart_options(options: DecodeOptions, apart: int, *, translates: bool) -> D
     from whispertide.channels import apart_options
 
     if translates:
-        raise OptionError("--multichannel has no live translation; leave out --translate-to and --correct")
+        raise OptionError(arguments.NOT_TRANSLATED)
     return apart_options(options, apart)
 
 

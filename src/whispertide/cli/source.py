@@ -94,28 +94,54 @@ class Source:
             return ""
         return f"{self.label}: {tracks}; transcribing track {tracks.preferred}. For another one: --track N"
 
+    def check_apart(self, *, streamed: bool) -> None:
+        """Raise `OptionError` for what can be read only once, but for raw PCM that is streamed."""
+        if not self.is_pipe:
+            return
+        if self.pcm is None or not streamed:
+            remedy = "" if self.pcm is None else ", or stream it with --pace live"
+            raise OptionError(
+                f"expected a file with --multichannel; {self.label} can be read once: save it first{remedy}"
+            )
+        if self.pcm.channels == 1:
+            raise OptionError("expected --channels N, two or more, with --multichannel; got one channel")
+
     def channels(self) -> "Sequence[Iterable[FloatArray]]":
         """The audio of each channel, each to be decoded by itself.
 
         Raises `OptionError` for what can be read only once, and `AudioFileError` where there are no two channels.
         """
-        if self.is_pipe:
-            raise OptionError(f"expected a file with --multichannel; {self.label} can be read once: save it first")
+        self.check_apart(streamed=False)
         from whispertide.audio.apart import file_channels
 
         return file_channels(self.name, track=self.track)
 
+    def blocks_apart(self) -> "tuple[int, Iterator[FloatArray]]":
+        """The number of channels, and blocks [n, channels] at 16 kHz for a stream. Raises the errors of `channels`."""
+        import numpy as np
+
+        if self.name == STDIN and self.pcm is not None:
+            self.check_apart(streamed=True)
+            return self.pcm.channels, self._pcm_blocks(self.pcm, apart=True)
+
+        each = self.channels()
+        return len(each), (np.stack(parts, axis=1) for parts in zip(*each, strict=True))
+
     def blocks(self) -> "Iterator[FloatArray]":
         """Decode to 16 kHz mono blocks. Raises the errors of `audio.file` while it is read."""
-        from whispertide.audio.file import decode_blocks, pcm_blocks
+        from whispertide.audio.file import decode_blocks
 
         if self.name != STDIN:
             return decode_blocks(self.name, track=self.track)
         if self.pcm is None:
             return _file_on_stdin(self.track)
-        return pcm_blocks(
-            _stdin_bytes(), self.pcm.rate, channels=self.pcm.channels, sample_format=self.pcm.sample_format
-        )
+        return self._pcm_blocks(self.pcm)
+
+    def _pcm_blocks(self, pcm: PcmFormat, *, apart: bool = False) -> "Iterator[FloatArray]":
+        from whispertide.audio.file import pcm_blocks
+
+        format_ = pcm.sample_format
+        return pcm_blocks(_stdin_bytes(), pcm.rate, channels=pcm.channels, sample_format=format_, apart=apart)
 
 
 def _file_on_stdin(track: int | None) -> "Iterator[FloatArray]":

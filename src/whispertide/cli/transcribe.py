@@ -86,9 +86,6 @@ def transcribe(
     sources = [Source(name, pcm, track) for name in names]
     targets = plan_formats(names, destination, arguments.format_names(form))
     options, live = arguments.check_options(text), pace == "live"
-    if multichannel:
-        _check_multichannel(sources, streamed=stream.is_asked or pace is not None)
-        options = apart_options(options)
     with translation.opened() as chosen:
         if chosen is not None:
             for planned in targets:
@@ -100,6 +97,9 @@ def transcribe(
             raise OptionError(
                 f"--beam and --fast are for whole recordings; for a stream: --set search=beam --set beam={beam or BEAM}"
             )
+        if multichannel:
+            options = apart_options(options)
+            _check_multichannel(sources, streamed=recipe is not None, translates=chosen is not None)
         durations, codes = _probe_all(sources)  # before a model is loaded, or even downloaded
         if durations:
             transcriber = arguments.load(model, engine, revision, word)
@@ -112,6 +112,7 @@ def transcribe(
             place = f"{number + 1}/{len(names)} " if len(names) > 1 else ""
             about = (transcriber, options, targets[number], source.label, duration_s, place)
             try:
+                count, blocks = source.blocks_apart() if multichannel and recipe else (0, source.blocks())
                 if recipe is None:
                     make: Callable[..., Job] = OfflineJob
                     if multichannel:
@@ -124,8 +125,10 @@ def transcribe(
                         vad=stream.vad is not False,
                     )
                 else:
-                    job = StreamJob(*about, subtitles=subtitles, translator=chosen, recipe=recipe, live=live)
-                codes[number] = job.run(_blocks(source, recipe, live=live))[1]
+                    job = StreamJob(
+                        *about, subtitles=subtitles, translator=chosen, recipe=recipe, live=live, channels=count
+                    )
+                codes[number] = job.run(_paced(blocks, recipe, live=live, is_pipe=source.is_pipe))[1]
             except (AudioError, OutputError) as error:
                 if isinstance(error, OutputError) and targets[number][0].path is None:
                     raise  # standard output is that of all others, too
@@ -148,12 +151,11 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
         check_shape(pcm.rate, pcm.channels)
 
 
-def _check_multichannel(sources: Sequence[Source], *, streamed: bool) -> None:
-    if streamed:
-        raise OptionError("--multichannel is for whole recordings; leave out --pace, --recipe, --set and --executor")
+def _check_multichannel(sources: Sequence[Source], *, streamed: bool, translates: bool) -> None:
+    if streamed and translates:
+        raise OptionError(arguments.NOT_TRANSLATED)
     for source in sources:
-        if source.is_pipe:
-            source.channels()  # for its error
+        source.check_apart(streamed=streamed)
 
 
 def _beam(given: int | None, *, fast: bool) -> int:
@@ -179,17 +181,18 @@ def _probe_all(sources: Sequence[Source]) -> tuple[dict[int, float | None], dict
     return durations, codes
 
 
-def _blocks(source: Source, recipe: "Recipe | None", *, live: bool) -> "Iterable[FloatArray]":
-    """Decode a source; a streamed one at the pace and in the portions of a stream."""
+def _paced(
+    blocks: "Iterator[FloatArray]", recipe: "Recipe | None", *, live: bool, is_pipe: bool
+) -> "Iterable[FloatArray]":
+    """The blocks of a source; those of a stream at its pace and in its portions."""
     from whispertide.cli.pump import Arrivals, at_full_speed, at_live_pace
     from whispertide.types import to_samples
 
-    blocks = source.blocks()
     if recipe is None:
-        return hinting(blocks) if source.is_pipe else blocks
+        return hinting(blocks) if is_pipe else blocks
     if not live:
         return at_full_speed(blocks, to_samples(recipe.schedule.step_s))
-    return Arrivals(blocks) if source.is_pipe else at_live_pace(blocks)
+    return Arrivals(blocks) if is_pipe else at_live_pace(blocks)
 
 
 def hinting(blocks: "Iterable[FloatArray]", clock: Callable[[], float] = time.monotonic) -> "Iterator[FloatArray]":
