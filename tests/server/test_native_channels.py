@@ -1,7 +1,9 @@
 """The native protocol where channels are apart: a session each over one connection, and all are resumed together."""
 
 import asyncio
+import gc
 import json
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -245,3 +247,17 @@ async def test_addresses_that_cannot_be(query: str, told: str) -> None:
                 pass
         assert refused.value.response.status_code == 400
         assert told in refused.value.response.body.decode()
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_nothing_of_them_stays_without_the_collector_of_cycles(begins: bool) -> None:
+    gc.disable()
+    try:
+        protocols = both()
+        for number in range(2) if begins else ():
+            protocols[number].started(started("a"))
+        known = [weakref.ref(protocol) for protocol in protocols]
+        del protocols
+        assert [one() for one in known] == [None, None]
+    finally:
+        gc.enable()

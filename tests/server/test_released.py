@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from served import OfflineModel, limited, served, wav, web_client
+from sounds import make_wav
 from whispertide.audio.file import count_seconds, decode_blocks
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, GraphError, TruncatedAudioError
@@ -129,6 +130,22 @@ async def test_nothing_of_a_request_stays(
     async with asked(model, upload_s=5) as (client, _):
         answer = await post(client, data, stream=stream)
         assert answer.status_code in (status, 200 if stream == "true" else status)
+        await gone(lambda: model.alive + sum(job() is not None for job in jobs))
+        assert jobs
+
+
+@pytest.mark.parametrize(
+    ("data", "fails", "status"),
+    [(4, None, 413), (2, None, 200), (2, GraphError, 500), (0, None, 400)],
+    ids=["too-long", "fine", "failed", "one-channel"],
+)
+async def test_nothing_of_channels_stays_that_were_heard_apart(
+    data: float, fails: type[Exception] | None, status: int, jobs: list["weakref.ref[TranscriptionJob]"]
+) -> None:
+    model = Watched(fails)
+    stereo = make_wav(np.zeros((round(16_000 * data), 2), np.float32), 16_000) if data else wav(2)
+    async with asked(model, upload_s=5) as (client, _):
+        assert (await post(client, stereo, multichannel="true")).status_code == status
         await gone(lambda: model.alive + sum(job() is not None for job in jobs))
         assert jobs
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, Self
+from weakref import ref
 
 from whispertide.audio.pcm import SAMPLE_FORMATS
 from whispertide.errors import OptionError
@@ -48,7 +49,7 @@ class NativeProtocol(base.WireProtocol):
             self._format["channels"] = self._apart
         self._pcm = self._input()
         self._state: str = "idle"  # idle, resuming, open, finishing
-        self._together: Sequence[NativeProtocol] = ()  # those of all channels, until they have started
+        self._together: Sequence[ref[NativeProtocol]] = ()  # those of all channels, which have this one
         self._started: base.Started | None = None
         self._skip = 0  # samples at 16 kHz that the client sends again for other channels
         self._query = self._from_query(query)
@@ -70,8 +71,8 @@ class NativeProtocol(base.WireProtocol):
     def conversations(cls, opening: base.Opening) -> "list[Self]":
         """The conversations of one client, which begin together."""
         found = super().conversations(opening)
-        for one in found if len(found) > 1 else ():
-            one._together = found
+        for one in found:
+            one._together = [ref(other) for other in found]
         return found
 
     @property
@@ -136,7 +137,8 @@ class NativeProtocol(base.WireProtocol):
 
         Where channels are apart the last one to start says so for all: they go on from where the first of them is.
         """
-        self._started, everyone = started, self._together or (self,)
+        self._started = started
+        everyone = [one for other in self._together if (one := other()) is not None] or [self]
         all_started = [one._started for one in everyone if one._started is not None]
         if len(all_started) < len(everyone):
             return ()
@@ -144,7 +146,7 @@ class NativeProtocol(base.WireProtocol):
         return [one._begin(each, position) for one, each in zip(everyone, all_started, strict=True)]
 
     def _begin(self, started: base.Started, position: int) -> base.Reply:
-        self._skip, self._together = started.received - position, ()
+        self._skip = started.received - position
         if self._state == "resuming":
             self._state = "open"
         values = {**asdict(started), "received": self._position(position)}
