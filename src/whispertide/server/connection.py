@@ -353,11 +353,11 @@ class Connection:
             self._perform(self.protocol.processed(live.processed))
 
     def _say_whether_durable(self, live: LiveSession) -> None:
-        durable = self.hub.is_durable(live)
-        if not durable and "not_durable" not in self._complained:
+        outage = self.hub.outage(live)
+        if outage and "not_durable" not in self._complained:
             self._complained.add("not_durable")
-            self.problem("not_durable", f"the journal cannot be written; {self.hub.journal_outage}", fatal=False)
-        elif durable:
+            self.problem("not_durable", f"the journal cannot be written; {outage}", fatal=False)
+        elif not outage:
             self._complained.discard("not_durable")
 
     def _tell(self, events: list[Event]) -> None:

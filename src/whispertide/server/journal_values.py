@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.audio.buffer import to_float
-from whispertide.server.live import Command
-from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
+from whispertide.server.protocols.base import Audio, Clear, Command, Configure, Finish, Flush
 from whispertide.types import FloatArray
 
 _SCALE = 32768

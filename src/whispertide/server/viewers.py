@@ -91,7 +91,7 @@ async def _listen(socket: WebSocket, hub: Hub, party: str) -> tuple[int, str]:
 async def _tell(socket: WebSocket, hub: Hub, broadcast: Broadcast) -> tuple[int, str]:
     """Send what is new, as fast as the viewer reads."""
     run, position = _place(socket)
-    while not broadcast.closed:
+    while broadcast.closed is None:
         changed = broadcast.changed  # before it is looked at: whatever comes in the meantime sets this very one
         position, message = broadcast.captions.message(run, position)
         run = broadcast.captions.run
@@ -105,7 +105,7 @@ async def _tell(socket: WebSocket, hub: Hub, broadcast: Broadcast) -> tuple[int,
             async with asyncio.timeout(_STILL_S):
                 await changed.wait()
         await asyncio.sleep(_PACE_S)
-    return broadcast.closed, "the speaker ended this address" if broadcast.closed else ""
+    return broadcast.closed
 
 
 def _place(socket: WebSocket) -> tuple[str, int]:
