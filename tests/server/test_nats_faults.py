@@ -19,6 +19,7 @@ from whispertide.events import Confirmed
 from whispertide.server.hub import Hub
 from whispertide.server.nats_journal import NatsJournal, _Writer
 from whispertide.server.nats_records import Record
+from whispertide.server.serving import Server
 from whispertide.server.session_journal import UnreachableError
 
 
@@ -42,6 +43,13 @@ async def new_words(one: Client) -> None:
 
 def received(one: Client) -> int:
     return max((message["received"] for message in one.said("received")), default=0)
+
+
+async def until_ready(server: Server) -> None:
+    """A busy machine alone may make an answer late for a moment; it must not stay so."""
+    async with asyncio.timeout(60):
+        while await status(server) != "200 ready":
+            await asyncio.sleep(0.05)
 
 
 async def goes_on_elsewhere(one: Client, nats: Nats) -> None:
@@ -73,18 +81,19 @@ async def test_a_journal_that_answers_late_costs_nothing(
 
 @pytest.mark.slow
 async def test_a_journal_that_is_too_slow(nats: Nats, wire: Wire) -> None:
+    """Its answers come, and in order, but not before they have been given up."""
     async with served(shared(wire)) as (server, _), client(server) as one:
         await one.send(SILENCE)
         await accepted(one, 16_000)
-        wire.delay = 1.5  # each way
+        wire.hold()
         await one.send(*[SILENCE] * 4)
         await told_not_durable(one)
         await new_words(one)
         assert received(one) == 16_000
         assert await status(server) == "503 journal cannot be written"
-        wire.delay = 0.0
+        wire.release()
         await accepted(one, 5 * 16_000)
-        assert await status(server) == "200 ready"
+        await until_ready(server)
         await goes_on_elsewhere(one, nats)
 
 
