@@ -77,7 +77,9 @@ class Translating:
     """The translation of one session. Safe for use by several threads.
 
     `language` is that of the text, as far as it is known from the start; if it is `fixed` no detected one counts, such
-    as that of speech that Whisper translates. Sentences that wait go out together up to `most_chars`; 0: each alone.
+    as that of speech that Whisper translates. Sentences that wait go out together. Those of a `whole` recording go out
+    each alone, and one that is in the wanted language already is its own translation: the translations are a text of
+    their own then, which lacks nothing.
     `wake` is called from another thread whenever `ready` has something.
     """
 
@@ -88,7 +90,7 @@ class Translating:
         *,
         language: str | None = None,
         fixed: bool = False,
-        most_chars: int = MOST_CHARS,
+        whole: bool = False,
         wake: Callable[[], None] = lambda: None,
         pauses_s: Sequence[float] = _PAUSES_S,
     ) -> None:
@@ -96,7 +98,7 @@ class Translating:
         for target in options.targets:
             translator.check(target)
         self.translator, self.options = translator, options
-        self._wake, self._pauses_s, self._most_chars = wake, pauses_s, most_chars
+        self._wake, self._pauses_s, self._whole = wake, pauses_s, whole
         self._language, self._fixed = language, fixed
         self._segmenter = Segmenter()
         self._changed = threading.Condition()  # guards all that follows
@@ -217,7 +219,7 @@ class Translating:
 
     def _wanted(self, sentence: Sentence) -> bool:
         """True if anything is to be made of it: what is in the language already needs no translation."""
-        return self.options.correct or sentence.language != self.options.to
+        return self._whole or self.options.correct or sentence.language != self.options.to
 
     def _size(self) -> int:
         return sum(len(sentence.text) for sentence in islice(self._waiting, self._asked, None))
@@ -280,7 +282,7 @@ class Translating:
             count, size = 0, 0
             for sentence in fresh:
                 size += len(sentence.text)
-                if count and (size > self._most_chars or sentence.language != fresh[0].language):
+                if count and (self._whole or size > MOST_CHARS or sentence.language != fresh[0].language):
                     break
                 count += 1
             self._asked += count
@@ -288,9 +290,9 @@ class Translating:
 
     def _ask(self, batch: _Batch, target: str | None) -> Event | None:
         source = batch.sentences[0].language
-        if target is not None and source == target:
-            return None
         texts = tuple(sentence.text for sentence in batch.sentences)
+        if target is not None and source == target:
+            return Translation(0, batch.end, batch.start, batch.end, target, " ".join(texts)) if self._whole else None
         text = self.translator.translate(Request(texts, source, target, batch.before))
         if target is None:
             return Correction(0, batch.end, batch.start, batch.end, text)
