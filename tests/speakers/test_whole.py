@@ -60,6 +60,12 @@ def test_no_more_voices_than_asked_for() -> None:
     assert settled(rows, 1) == [1] * len(rows)
 
 
+def test_a_cough_takes_no_voice_of_those_that_were_asked_for() -> None:
+    """Two voices may be less unlike than it is to both."""
+    rows = [unit(1, 0, 0)] * 5 + [unit(0.3, 0.95, 0)] * 5 + [unit(0, 0, 1)]
+    assert settled(np.array(rows, np.float32), 2)[:10] == [1] * 5 + [2] * 5
+
+
 def test_a_long_recording_is_joined_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "_AT_ONCE", 6)
     assert settled(ROWS, 4)[:15] == [1] * 5 + [2] * 5 + [1] * 5

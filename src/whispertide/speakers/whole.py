@@ -80,8 +80,10 @@ def settled(vectors: FloatArray, most: int) -> list[int]:
                 return [1] * len(vectors)
             break
         groups = fewer
-    groups = _joined(vectors, groups, _ALIKE, most)
-    large = [group for group in groups if len(group) >= _LEAST] or [max(groups, key=len)]
+    groups = _joined(vectors, groups, _ALIKE, len(groups))
+    # A moment is no voice: counted as one, it would leave two of them to be joined.
+    lasting = [group for group in groups if len(group) >= _LEAST] or [max(groups, key=len)]
+    large = _joined(vectors, lasting, _ALIKE, most)
     means = np.stack([vectors[group].sum(axis=0) for group in large])
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
     chosen = np.argmax(vectors @ means.T, axis=1)
