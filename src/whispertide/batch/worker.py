@@ -5,7 +5,7 @@ It writes no file. It knows nothing of other workers, nor of how requests reach 
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -169,20 +169,21 @@ class Worker:
         transcriber, options = self._transcriber, self._setup.options
         assert transcriber is not None
         run, detected, translation = OfflineRun(Recording(decode_blocks(source))), None, self._translation()
-        for segment in transcriber.transcribe_segments(run.recording, options=options):
-            detected = segment.language
-            run.add(TextSegment.of(segment))
-            if translation is not None:
-                translation.take(segment)
-        document = run.document(
-            language=transcriber.language_of(options, detected),
-            model=transcriber.name,
-            source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
-        )
-        if translation is None:
-            return document, run.recording.broken, ()
-        others, problems = translation.finish(document.duration)
-        return replace(document, others=others), run.recording.broken, problems
+        with nullcontext() if translation is None else closing(translation):  # what follows may fail
+            for segment in transcriber.transcribe_segments(run.recording, options=options):
+                detected = segment.language
+                run.add(TextSegment.of(segment))
+                if translation is not None:
+                    translation.take(segment)
+            document = run.document(
+                language=transcriber.language_of(options, detected),
+                model=transcriber.name,
+                source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
+            )
+            if translation is None:
+                return document, run.recording.broken, ()
+            others, problems = translation.finish(document.duration)
+            return replace(document, others=others), run.recording.broken, problems
 
     def _translation(self) -> "RecordingTranslation | None":
         """Begin the translation of a recording; None: nobody wants one."""
