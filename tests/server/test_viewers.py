@@ -282,6 +282,18 @@ async def test_captions_that_fail_close_their_viewers_and_the_speaker_can_share_
     assert line.getMessage() == "the broadcast of a session failed; it goes on without"
 
 
+async def test_a_viewer_whose_captions_cannot_be_written_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served() as (server, hub):
+        made = await address(server)
+        monkeypatch.setattr(Captions, "message", lambda *_: {}["a defect"])
+        async with watching(server, made["path"]) as viewer:
+            assert (await viewer.code(), viewer.socket.close_reason) == FAILED
+        assert hub.broadcasts.find(made["key"]) is not None
+    assert [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR] == ["a viewer failed"]
+
+
 async def test_half_a_frame_and_a_sudden_end_leave_nothing() -> None:
     async with served() as (server, hub):
         made = await address(server)
