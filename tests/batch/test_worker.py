@@ -2,8 +2,6 @@
 
 import json
 import os
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,13 @@ from fsspec.implementations.memory import MemoryFile
 from typer.testing import CliRunner
 
 from command_line import write_wav
-from scripted_translator import ScriptedTranslator, until
+from scripted_translator import ScriptedTranslator
 from whispertide import api
 from whispertide.batch.worker import Outcome, Ready, Setup, Translation, Unfit, Worker
 from whispertide.cli.main import app
-from whispertide.decoding.longform import OfflineSegment
-from whispertide.errors import CheckpointError, GraphError
+from whispertide.errors import CheckpointError
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.translation.translator import TranslationOptions, TranslatorError
-from whispertide.types import Span
 
 CLIPS = Path(__file__).parents[1] / "clips"
 QUIET = CLIPS / "quiet.flac"  # 4.4 s
@@ -173,24 +169,6 @@ def test_a_translation_is_a_file_of_its_own_or_in_json(
         assert set(outcome.others) == {"fr"}
         assert "FR: " in outcome.others["fr"]
         assert "FR: " not in outcome.text
-
-
-def test_of_a_recording_that_fails_nothing_more_is_translated(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its sentences waited for ever for a translator that is away."""
-    away = ScriptedTranslator(problems=[TranslatorError("no connection", "outage")] * 1000)
-    monkeypatch.setattr("whispertide.translation.opening.open_translator", lambda *_: away)
-    worker = Worker(replace(setup, translation=Translation(TranslationOptions("fr"), "http://localhost:1/v1", "llm")))
-    assert worker.load() == Ready()
-
-    def breaks_off(*_: Any, **__: Any) -> Iterator[OfflineSegment]:
-        yield OfflineSegment(0, Span(0, 16_000), " Hello there.", (), (), 0.0, 1.0, 0.0, 0.0, "en")
-        yield OfflineSegment(1, Span(16_000, 32_000), " More.", (), (), 0.0, 1.0, 0.0, 0.0, "en")
-        until(away.began.is_set)
-        raise GraphError("the graph decoder.onnx failed")
-
-    monkeypatch.setattr(worker._transcriber, "transcribe_segments", breaks_off)
-    assert worker.transcribe(str(QUIET)).state == "failed"
-    until(lambda: not any(thread.name == "translation" for thread in threading.enumerate()))
 
 
 def test_a_worker_without_its_translator_says_so(setup: Setup, tmp_path: Path) -> None:

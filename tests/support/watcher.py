@@ -8,8 +8,8 @@ import numpy as np
 
 from whispertide.events import Confirmed
 from whispertide.server.live import LiveSession
-from whispertide.server.observers import Observer
-from whispertide.server.protocols.base import Audio, Command, Settings
+from whispertide.server.observers import Command, Observer
+from whispertide.server.protocols.base import Audio, Settings
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import FloatArray, Word, join_words
 

@@ -5,7 +5,7 @@ It writes no file. It knows nothing of other workers, nor of how requests reach 
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -102,6 +102,7 @@ class Worker:
         self._setup = setup
         self._transcriber: Transcriber | None = None
         self._translator: Translator | None = None
+        self._translating: RecordingTranslation | None = None  # the recording under way
 
     def load(self) -> Ready | Unfit:
         """Load the model."""
@@ -154,6 +155,9 @@ class Worker:
             return Outcome("unusable", reason=str(error))
         except Exception as error:
             return Outcome("failed", reason=f"{type(error).__name__}: {error}")
+        finally:
+            if self._translating is not None:  # of a recording that failed nobody wants the rest
+                self._translating.close()
         state: State = "done" if broken is None else "cut off"
         reason = "" if broken is None else str(broken)
         return Outcome(state, text, reason, seconds(document.duration), problems, others)
@@ -169,21 +173,20 @@ class Worker:
         transcriber, options = self._transcriber, self._setup.options
         assert transcriber is not None
         run, detected, translation = OfflineRun(Recording(decode_blocks(source))), None, self._translation()
-        with nullcontext() if translation is None else closing(translation):  # what follows may fail
-            for segment in transcriber.transcribe_segments(run.recording, options=options):
-                detected = segment.language
-                run.add(TextSegment.of(segment))
-                if translation is not None:
-                    translation.take(segment)
-            document = run.document(
-                language=transcriber.language_of(options, detected),
-                model=transcriber.name,
-                source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
-            )
-            if translation is None:
-                return document, run.recording.broken, ()
-            others, problems = translation.finish(document.duration)
-            return replace(document, others=others), run.recording.broken, problems
+        for segment in transcriber.transcribe_segments(run.recording, options=options):
+            detected = segment.language
+            run.add(TextSegment.of(segment))
+            if translation is not None:
+                translation.take(segment)
+        document = run.document(
+            language=transcriber.language_of(options, detected),
+            model=transcriber.name,
+            source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
+        )
+        if translation is None:
+            return document, run.recording.broken, ()
+        others, problems = translation.finish(document.duration)
+        return replace(document, others=others), run.recording.broken, problems
 
     def _translation(self) -> "RecordingTranslation | None":
         """Begin the translation of a recording; None: nobody wants one."""
@@ -193,9 +196,9 @@ class Worker:
         from whispertide.translation.recordings import RecordingTranslation
 
         options = self._setup.options
-        return RecordingTranslation(
-            self._translator, wanted.options, transcriber.language_of(options, None), options.task
-        )
+        known = transcriber.language_of(options, None)
+        self._translating = RecordingTranslation(self._translator, wanted.options, known, options.task)
+        return self._translating
 
 
 class ReadError(Exception):

@@ -26,7 +26,7 @@ from whispertide.server.live import LiveSession
 from whispertide.server.load import Load
 from whispertide.server.logs import SaidInLog
 from whispertide.server.metrics import Metrics
-from whispertide.server.observers import Observer, Step
+from whispertide.server.observers import Command, Observer, Step
 from whispertide.server.opening import Builder, server_info, started_message
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError
@@ -180,7 +180,7 @@ class Hub:
         log.info("session resumed", extra={"session": live.id, "last_seq": wanted.last_seq})
         return live, started_message(live, resumed=True)
 
-    def put(self, live: LiveSession, command: base.Command) -> base.Problem | None:
+    def put(self, live: LiveSession, command: Command) -> base.Problem | None:
         """Give a client's command to its session; returns the problem, if there is one.
 
         A language or a prompt that it leaves open is the usual one. Audio beyond the session's longest length is cut
@@ -306,7 +306,7 @@ class Hub:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _put(self, live: LiveSession, command: base.Command) -> None:
+    def _put(self, live: LiveSession, command: Command) -> None:
         for portion in live.portions(command):
             live.observers.put(live, portion)  # first: a step in progress may take it at once and write its state
             live.put(portion)

@@ -27,8 +27,9 @@ from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.server.live import LiveSession
+from whispertide.server.observers import Command
 from whispertide.server.outbox import Entry
-from whispertide.server.protocols.base import Command, Settings, as_plain
+from whispertide.server.protocols.base import Settings, as_plain
 from whispertide.server.session_journal import (
     JournalProgress,
     Row,

@@ -21,9 +21,9 @@ from whispertide.server.bounds import check_changes
 from whispertide.server.bucket import Bucket
 from whispertide.server.intents import Intents
 from whispertide.server.load import settings_at
-from whispertide.server.observers import Observers, Step
+from whispertide.server.observers import Command, Observers, Step
 from whispertide.server.outbox import Entry, Outbox
-from whispertide.server.protocols.base import Audio, Clear, Command, Configure, Finish, Flush
+from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.server.translations import LiveTranslation
 from whispertide.session import Session
 from whispertide.session_state import SessionState

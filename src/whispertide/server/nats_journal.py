@@ -27,8 +27,9 @@ from whispertide.errors import OptionError
 from whispertide.server.live import LiveSession
 from whispertide.server.nats_records import Record, commands_record, plain_about
 from whispertide.server.nats_stream import FencedError, SessionStream
+from whispertide.server.observers import Command
 from whispertide.server.outbox import Entry
-from whispertide.server.protocols.base import Command, Settings
+from whispertide.server.protocols.base import Settings
 from whispertide.server.session_journal import (
     JournalProgress,
     Row,

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from whispertide.server.outbox import Entry
-from whispertide.server.protocols.base import Command
+from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 
 log = logging.getLogger("whispertide.server")
 
+Command = Audio | Configure | Clear | Flush | Finish  # of a client, to its session
 S = TypeVar("S")  # a session
 T = TypeVar("T")
 

@@ -32,9 +32,9 @@ from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.live import LiveSession, is_last, reconfigure
 from whispertide.server.load import settings_at
-from whispertide.server.observers import Observer
+from whispertide.server.observers import Command, Observer
 from whispertide.server.outbox import Entry
-from whispertide.server.protocols.base import Audio, Command, Configure, Settings, as_plain
+from whispertide.server.protocols.base import Audio, Configure, Settings, as_plain
 from whispertide.session import Session
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words

@@ -15,9 +15,9 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.journal_values import AUDIO, dump_state, load_state, pack, samples_of, unpack
 from whispertide.server.live import LiveSession
-from whispertide.server.observers import Observer
+from whispertide.server.observers import Command, Observer
 from whispertide.server.outbox import Entry, Mark
-from whispertide.server.protocols.base import Audio, Command, Settings
+from whispertide.server.protocols.base import Audio, Settings
 from whispertide.session_state import SessionState
 from whispertide.translation.translating import TranslationState
 from whispertide.types import SAMPLE_RATE

@@ -280,7 +280,6 @@ class Close:
     reason: str = ""
 
 
-Command = Audio | Configure | Clear | Flush | Finish  # for a session
 Action = Start | Resume | Configure | Audio | Flush | Clear | Finish | Abandon | Ack | Reply | Close
 Actions = Sequence[Action]
 
