@@ -61,11 +61,14 @@ async def test_a_streamed_answer_ends_with_it() -> None:
         assert events[-1]["translations"][0]["text"].startswith("FR: WORD0")
 
 
-async def test_what_fails_is_a_warning_and_the_text_is_there() -> None:
-    async with rest(ScriptedTranslator(problems=[TranslatorError("wrong key", "lasting")])) as web:
+async def test_what_fails_is_a_warning_and_the_text_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    async with rest(ScriptedTranslator(problems=[TranslatorError("wrong key sk-1", "lasting")])) as web:
         answer = await post(web, translate_to="fr")
         assert answer.json()["text"].startswith("word0")
-        assert "wrong key" in answer.headers["x-whispertide-warning"]
+        warning = answer.headers["x-whispertide-warning"]
+        assert "translations fail" in warning
+        assert "sk-1" not in warning, "clients did not choose the translator"
+    assert "wrong key sk-1" in [line.__dict__.get("problem") for line in caplog.records]
 
 
 async def test_a_recording_in_the_language_is_its_own_translation() -> None:

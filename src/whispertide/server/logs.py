@@ -31,7 +31,7 @@ _FRAMES = 6  # of a fault, the innermost
 _CHARACTERS = 500  # of what an error says, and of a line's event: either may quote a client
 _BURST, _RATE = 50, 1.0  # lines of one kind at once, and a second on average
 _KINDS = 500  # all others are one
-_LOGGERS = ("whispertide.server", "uvicorn", "asyncio", "py.warnings")
+_LOGGERS = ("whispertide.server", "whispertide.translation", "uvicorn", "asyncio", "py.warnings")
 
 
 class JsonLines(logging.Formatter):

@@ -195,7 +195,7 @@ class Rest:
             return None
         options = transcription.options
         known = self.hub.models[transcription.model].language_of(options, None)
-        return RecordingTranslation(translator, wanted, known, options.task)
+        return RecordingTranslation(translator, wanted, known, options.task, private=True)
 
     def _error_of(self, error: BaseException) -> HttpError:
         """The answer to an error: one of the audio is the client's, any other ours."""

@@ -56,7 +56,7 @@ class Translations:
             return None
         translator = self.translator or _Gone()
         wanted = TranslationOptions(settings.translate_to, settings.correct)
-        made = LiveTranslation(Translating(translator, wanted, wake=wake))
+        made = LiveTranslation(Translating(translator, wanted, private=self.translator is not None, wake=wake))
         made.set_language(options, languages)
         return made
 

@@ -33,13 +33,15 @@ def take_segment(translating: Translating, segment: OfflineSegment) -> None:
 @dataclass(slots=True)
 class RecordingTranslation:
     """The translation of one recording. `language` is what is known of that of the speech from the start; with the
-    `task` of translating into English the text is English. `close` may come from another thread, and ends every wait.
+    `task` of translating into English the text is English. `private` is as for `Translating`. `close` may come from
+    another thread, and ends every wait.
     """
 
     translator: Translator
     options: TranslationOptions
     language: str | None = None
     task: Task = "transcribe"
+    private: bool = False
     _stream: Translating = field(init=False)
     _others: list[OtherText] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
@@ -49,7 +51,9 @@ class RecordingTranslation:
         """Raises `OptionError` for a target that the translator cannot do."""
         is_english = self.task == "translate"
         language = "en" if is_english else self.language
-        self._stream = Translating(self.translator, self.options, language=language, fixed=is_english, whole=True)
+        self._stream = Translating(
+            self.translator, self.options, language=language, fixed=is_english, whole=True, private=self.private
+        )
 
     def take(self, segment: OfflineSegment) -> None:
         """Take the next segment; waits while too much is to be translated."""

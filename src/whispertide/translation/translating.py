@@ -80,7 +80,8 @@ class Translating:
     as that of speech that Whisper translates. Sentences that wait go out together. Those of a `whole` recording go out
     each alone, and one that is in the wanted language already is its own translation: the translations are a text of
     their own then, which lacks nothing.
-    `wake` is called from another thread whenever `ready` has something.
+    With `private` the reason of a failure goes to the log alone: it may name the translator's address, and whoever
+    reads the events did not choose it. `wake` is called from another thread whenever `ready` has something.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Translating:
         language: str | None = None,
         fixed: bool = False,
         whole: bool = False,
+        private: bool = False,
         wake: Callable[[], None] = lambda: None,
         pauses_s: Sequence[float] = _PAUSES_S,
     ) -> None:
@@ -98,7 +100,7 @@ class Translating:
         for target in options.targets:
             translator.check(target)
         self.translator, self.options = translator, options
-        self._wake, self._pauses_s, self._whole = wake, pauses_s, whole
+        self._wake, self._pauses_s, self._whole, self._private = wake, pauses_s, whole, private
         self._language, self._fixed = language, fixed
         self._segmenter = Segmenter()
         self._changed = threading.Condition()  # guards all that follows
@@ -314,7 +316,7 @@ class Translating:
         with self._changed:
             if self._closed or self._off:
                 return
-            news: list[Event] = [] if self._told else [Error(0, batch.end, _failure(error), fatal=False)]
+            news: list[Event] = [] if self._told else [Error(0, batch.end, self._say(error), fatal=False)]
             self._told = True
             outage = error.failure == "outage" and not self._finishing
             if outage:
@@ -330,6 +332,12 @@ class Translating:
         self._wake()
         if outage:
             self._pause()
+
+    def _say(self, error: TranslatorError) -> str:
+        if not self._private:
+            return f"{_failure(error)} ({error})"
+        log.warning("translations fail", extra={"problem": str(error)})
+        return _failure(error)
 
     def _pause(self) -> None:
         """Wait before the next request: until the end of the session at the longest."""
@@ -347,7 +355,7 @@ def _failure(error: TranslatorError) -> str:
         "outage": "sentences wait until it answers",
         "lasting": "there are none in this session",
     }[error.failure]
-    return f"translations fail, captions go on: {goes_on} ({error})"
+    return f"translations fail, captions go on: {goes_on}"
 
 
 def _loss(count: int) -> str:
