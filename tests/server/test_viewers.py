@@ -285,9 +285,12 @@ async def test_captions_that_fail_close_their_viewers_and_the_speaker_can_share_
 async def test_a_viewer_whose_captions_cannot_be_written_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a defect")
+
     async with served() as (server, hub):
         made = await address(server)
-        monkeypatch.setattr(Captions, "message", lambda *_: {}["a defect"])
+        monkeypatch.setattr(Captions, "message", broken)
         async with watching(server, made["path"]) as viewer:
             assert (await viewer.code(), viewer.socket.close_reason) == FAILED
         assert hub.broadcasts.find(made["key"]) is not None
