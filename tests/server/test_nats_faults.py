@@ -14,12 +14,11 @@ pytest.importorskip("nats", reason="the extra `fleet` is not installed")
 from nats_server import Disk, Nats, nats_server, small_disk
 from nats_wire import Wire, wire_to
 from served import SILENCE, TEXT, Client, client, complete, served, text_of
-from shared_journal import accepted, back, finish_talk, in_order, shared, status
+from shared_journal import accepted, back, finish_talk, in_order, shared, status, until_ready
 from whispertide.events import Confirmed
 from whispertide.server.hub import Hub
 from whispertide.server.nats_journal import NatsJournal, _Writer
 from whispertide.server.nats_records import Record
-from whispertide.server.serving import Server
 from whispertide.server.session_journal import UnreachableError
 
 
@@ -43,13 +42,6 @@ async def new_words(one: Client) -> None:
 
 def received(one: Client) -> int:
     return max((message["received"] for message in one.said("received")), default=0)
-
-
-async def until_ready(server: Server) -> None:
-    """A busy machine alone may make an answer late for a moment; it must not stay so."""
-    async with asyncio.timeout(60):
-        while await status(server) != "200 ready":
-            await asyncio.sleep(0.05)
 
 
 async def goes_on_elsewhere(one: Client, nats: Nats) -> None:
