@@ -149,7 +149,8 @@ class DecodeOptions:
     (`.en` models). `beam` 1 is greedy. `languages` are those that may be detected; empty: any. `keyterms` are
     names and words to be found where they are said. `speakers`: each word gets one of so many voices at most; 0: none.
     `temperatures` are tried in turn while a result fails the compression-ratio or log-probability check; a value
-    of None switches a check off.
+    of None switches a check off. With neither `timestamps` nor `word_timestamps` nothing tells where a text has
+    closed early: the rest of its window is passed over, as by the original, or with a voice gate some seconds of it.
     """
 
     language: str | None = None

@@ -18,7 +18,8 @@ from whispertide.events import Event, Lag
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
-from whispertide.server.live import LiveSession, Step
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Step
 from whispertide.server.protocols.base import Audio, Finish, Settings
 from whispertide.session import Session
 from wire_conversation import said

@@ -1,6 +1,7 @@
 """The growing text of a broadcast: whoever joins when, and comes back from where, reads the same."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,6 +43,15 @@ def test_words_become_text_and_the_guess_stands_after_them() -> None:
     assert captions.take([confirmed((" there", 0.6, 0.9))])
     rest = read(captions, whole["run"], whole["end"])
     assert (rest["text"], rest["guess"], rest["start"]) == (" there", "", 5), "a guess of what is confirmed goes"
+
+
+def test_a_line_feed_that_a_model_writes_ends_no_paragraph() -> None:
+    """Each paragraph has its voice: one more would shift all that follow."""
+    captions = Captions()
+    first, second = words((" one\n\ntwo", 0.1, 0.5), (" three", 0.6, 0.9))
+    captions.take([Confirmed(0, 0, (replace(first, speaker=1), replace(second, speaker=2)))])
+    found = read(captions)
+    assert (found["text"], found["speakers"]) == ("one  two\nthree", [1, 2])
 
 
 def test_a_guess_that_follows_what_is_confirmed_stays() -> None:

@@ -1,11 +1,12 @@
 """A client whose channels are apart, over real sockets: a session each, and one end."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, TEXT, KnowingModel, client, limited, served
 from whispertide.server.options import ServerOptions
@@ -49,6 +50,14 @@ async def test_one_channel_without_a_place_ends_both() -> None:
     async with served(limited(sessions=1)) as (server, hub), client(server, path=STEREO) as one:
         assert await one.rest() == 1013
         assert not hub.sessions
+
+
+async def test_a_flood_is_one_however_many_channels_there_are() -> None:
+    async with served(limited(messages=5)) as (server, hub), client(server, path=STEREO) as one:
+        with suppress(ConnectionClosed):
+            await one.send(*[{"type": "KeepAlive"}] * 100)
+        assert await one.rest() == 4029
+        assert [flood.times for flood in hub.floods._floods.values()] == [1]
 
 
 async def test_a_client_that_leaves_leaves_nothing() -> None:

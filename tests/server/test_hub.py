@@ -16,7 +16,8 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.client import RefusedError
 from whispertide.server.hub import Hub
-from whispertide.server.live import Command, LiveSession
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Command
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.base import Audio, Configure, Settings
 from whispertide.server.recording import find_recordings, read_recording

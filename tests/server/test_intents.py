@@ -15,6 +15,8 @@ from told_gate import STREAM, Told
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.events import Intent
 from whispertide.server.intents import Intents
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Observer, Step
 from whispertide.server.options import ServerOptions
 from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import Understanding
@@ -99,11 +101,13 @@ async def test_who_does_not_ask_is_not_told(folder: Path) -> None:
 def test_a_long_message_is_heard_in_several_steps(folder: Path) -> None:
     told: list[int] = []
 
+    class Counts(Observer[LiveSession]):
+        def told(self, live: LiveSession, step: Step) -> None:
+            told.append(sum(isinstance(entry, Intent) for entry in step.entries))
+
     async def run() -> None:
         async with served(with_intents(folder)) as (server, hub), client(server) as one:
-            hub.scheduler.on_step = lambda done: told.append(
-                sum(isinstance(entry, Intent) for entry in done.step.entries)
-            )
+            hub.traces = Counts()
             await one.send(START, PCM.tobytes(), {"type": "finish"})
             await one.rest()
         assert intents(one) == alone(folder, PCM)

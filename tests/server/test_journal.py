@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complete, limited, served, text_of
-from shared_journal import accepted, back, finish_talk, in_order, status
+from shared_journal import accepted, back, finish_talk, in_order, status, until_ready
 from whispertide.errors import OptionError
 from whispertide.events import to_dict
 from whispertide.options import DecodeOptions
@@ -312,7 +312,7 @@ def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogC
             copied(tmp_path / "journal", tmp_path / "killed")
             disk.full = False
             await accepted(one, 7 * 16_000)
-            assert await status(server) == "200 ready"
+            await until_ready(server)
             await finish_talk(one, 7 * 16_000)
             assert complete(one.events)
             assert one.text == TEXT

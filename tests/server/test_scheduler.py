@@ -35,11 +35,12 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.fair_queue import FairQueue
 from whispertide.server.intents import Intents
-from whispertide.server.live import LiveSession, Step
+from whispertide.server.live import LiveSession
 from whispertide.server.load import Load
+from whispertide.server.observers import Step
 from whispertide.server.options import ServerOptions, Work
 from whispertide.server.protocols.base import Audio, Finish, Flush
-from whispertide.server.scheduler import Done, Scheduler
+from whispertide.server.scheduler import Scheduler
 from whispertide.session import Session
 from whispertide.streaming.repetition import CONTEXT
 from whispertide.streaming.searches import Greedy
@@ -59,13 +60,13 @@ def audio(seconds: float) -> Audio:
     return Audio(np.zeros(round(seconds * 16_000), np.float32))
 
 
-async def taken_in_turns(everybody: list[LiveSession]) -> list[Done]:
+async def taken_in_turns(everybody: list[LiveSession]) -> list[tuple[LiveSession, Step]]:
     """All steps of these sessions, on one worker, until they have ended. Each counts as much."""
-    taken: list[Done] = []
+    taken: list[tuple[LiveSession, Step]] = []
     over = asyncio.Event()
 
-    def done(one: Done) -> None:
-        taken.append(one)
+    def done(live: LiveSession, step: Step) -> None:
+        taken.append((live, step))
         if all(live.ended for live in everybody):
             over.set()
 
@@ -91,7 +92,7 @@ def test_everybody_has_their_turn() -> None:
             live.put(audio(1))
             live.put(Flush())
         live.put(Finish())
-    order = [one.live.id for one in asyncio.run(taken_in_turns(everybody)) if one.step.rounds]
+    order = [live.id for live, step in asyncio.run(taken_in_turns(everybody)) if step.rounds]
     assert sorted(order[:4]) == sorted(order[4:8]) == ["s0", "s1", "s2", "s3"]
     assert len(order) > 10
 
@@ -119,8 +120,8 @@ def test_a_client_with_many_intents_to_tell_waits_its_turn_too() -> None:
                 live.put(Flush())
         live.put(Finish())
     taken = asyncio.run(taken_in_turns(everybody))
-    turns = [(one.live.id, sum(isinstance(entry, Intent) for entry in one.step.entries)) for one in taken]
-    rounds = [one.live.id for one in taken if one.step.rounds]
+    turns = [(live.id, sum(isinstance(entry, Intent) for entry in step.entries)) for live, step in taken]
+    rounds = [live.id for live, step in taken if step.rounds]
     assert [told for _, told in turns if told] == [1] * 12
     assert [who for who, _ in turns[:24]] == ["s0", "s1"] * 12
     assert rounds.count("s0") == 3  # after five seconds, ten, and at the end
@@ -270,7 +271,7 @@ async def test_long_rounds_of_a_key_never_hold_all_workers(monkeypatch: pytest.M
     owners = "A" * (workers + 2) + "BBC"
     everybody, began, may_end = held_sessions(monkeypatch, owners)
     *mine, b, other_b, c = everybody
-    scheduler = Scheduler(workers, Load(), lambda _: None)
+    scheduler = Scheduler(workers, Load(), lambda _, __: None)
     scheduler.start()
     for live in mine:
         scheduler.wake(live)
@@ -297,7 +298,7 @@ async def test_whom_nobody_speaks_has_a_thread_of_lower_priority(monkeypatch: py
     monkeypatch.setattr(LiveSession, "step", step)
     hurried.pace.take(60.0, time.monotonic())
     left.parked_at = 0.0
-    scheduler = Scheduler(1, Load(), lambda _: None)
+    scheduler = Scheduler(1, Load(), lambda _, __: None)
     scheduler.start()
     for live in (spoken, hurried, left):
         scheduler.wake(live)
@@ -315,7 +316,7 @@ def test_a_step_that_breaks_holds_up_nobody(monkeypatch: pytest.MonkeyPatch, cap
 
     async def run() -> None:
         broken, whole = live_session(0), live_session(1)
-        scheduler = Scheduler(1, Load(), lambda done: told.append(done.live.id))
+        scheduler = Scheduler(1, Load(), lambda live, _: told.append(live.id))
         scheduler.start()
         step = LiveSession.step
 

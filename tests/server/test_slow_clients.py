@@ -26,6 +26,16 @@ def town() -> Iterator[Standing]:
             yield town
 
 
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Standing]:
+    """Late is here only who comes while it is `hurried`."""
+    limits = limited(idle_s=60, stall_s=60, resume_s=0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whispertide.server.sockets._CLOSE_S", 0.2)  # nobody here answers a close frame
+        with standing(limits) as town:
+            yield town
+
+
 # --- slow ------------------------------------------------------------------------------------------------------------
 
 
@@ -128,13 +138,13 @@ async def reset(writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize("how", ["half closed", "reset", "in mid-frame", "silent"])
-async def test_half_open_sockets(town: Standing, how: str) -> None:
+async def test_half_open_sockets(patient: Standing, how: str) -> None:
     """The other side shuts its half, is reset, breaks off in a frame, or lives on and says nothing at all. It does so
     on all sockets at once, because the silent ones take their time.
     """
 
     async def open_one(path: str) -> asyncio.StreamWriter:
-        _, writer = await raw_socket(town.port, path)
+        _, writer = await raw_socket(patient.port, path)
         writer.write(OPENING.get(path, b"") + frame(2, bytes(320)))
         if how == "half closed":
             writer.write_eof()
@@ -146,24 +156,24 @@ async def test_half_open_sockets(town: Standing, how: str) -> None:
             await reset(writer)
         return writer
 
-    async with town.bystander():
+    async with patient.hurried(idle_s=0.3):
         writers = await asyncio.gather(*map(open_one, SOCKETS))
-        await town.settled()
+        await patient.settled()
         for writer in writers:
             writer.transport.abort()
 
 
 @pytest.mark.parametrize("port", PORTS)
 @pytest.mark.parametrize("how", ["half closed", "reset", "silent"])
-async def test_half_open_sockets_over_tcp(town: Standing, port: str, how: str) -> None:
-    async with town.bystander():
-        _, writer = await asyncio.open_connection("127.0.0.1", town.tcp[port])
+async def test_half_open_sockets_over_tcp(patient: Standing, port: str, how: str) -> None:
+    async with patient.hurried(idle_s=0.3):
+        _, writer = await asyncio.open_connection("127.0.0.1", patient.tcp[port])
         writer.write(encode(Frame("audio-stop")) if port == "wyoming" else bytes(640))
         if how == "half closed":
             writer.write_eof()
         elif how == "reset":
             await reset(writer)
-        await town.settled()
+        await patient.settled()
         writer.transport.abort()
 
 

@@ -1,7 +1,10 @@
 """Files over REST with a translation of their sentences: in every format, streamed, and what cannot be had."""
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -15,8 +18,8 @@ from whispertide.translation.translator import TranslatorError
 
 
 @asynccontextmanager
-async def rest(translator: ScriptedTranslator | None) -> AsyncIterator[httpx.AsyncClient]:
-    offered = None if translator is None else TranslationAccess(translator, ("fr", "de"), corrects=True)
+async def rest(translator: ScriptedTranslator | None, *languages: str) -> AsyncIterator[httpx.AsyncClient]:
+    offered = None if translator is None else TranslationAccess(translator, languages or ("fr", "de"), corrects=True)
     async with (
         served(replace(limited(), translation=offered), OfflineModel()) as (server, _),
         web_client(server) as web,
@@ -58,11 +61,36 @@ async def test_a_streamed_answer_ends_with_it() -> None:
         assert events[-1]["translations"][0]["text"].startswith("FR: WORD0")
 
 
-async def test_what_fails_is_a_warning_and_the_text_is_there() -> None:
-    async with rest(ScriptedTranslator(problems=[TranslatorError("wrong key", "lasting")])) as web:
+async def test_what_fails_is_a_warning_and_the_text_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    async with rest(ScriptedTranslator(problems=[TranslatorError("wrong key sk-1", "lasting")])) as web:
         answer = await post(web, translate_to="fr")
         assert answer.json()["text"].startswith("word0")
-        assert "wrong key" in answer.headers["x-whispertide-warning"]
+        warning = answer.headers["x-whispertide-warning"]
+        assert "translations fail" in warning
+        assert "sk-1" not in warning, "clients did not choose the translator"
+    assert "wrong key sk-1" in [line.__dict__.get("problem") for line in caplog.records]
+
+
+async def test_a_recording_in_the_language_is_its_own_translation() -> None:
+    """It was an empty answer."""
+    async with rest(ScriptedTranslator(knows=("en", "fr", None)), "en") as web:
+        answer = await post(web, translate_to="en", response_format="text")
+        assert answer.text == (await post(web, response_format="text")).text
+
+
+async def test_no_thread_waits_for_a_translator() -> None:
+    """Those that there are have other things to do: other files, and the server's own."""
+    translator = ScriptedTranslator(gate=threading.Event())
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    async with rest(translator) as web:
+        waits = asyncio.create_task(post(web, translate_to="fr"))
+        while not translator.began.is_set():
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            assert (await post(web)).json()["text"].startswith("word0")
+        assert translator.gate is not None
+        translator.gate.set()
+        assert (await waits).json()["translations"]
 
 
 @pytest.mark.parametrize(

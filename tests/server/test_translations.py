@@ -97,7 +97,7 @@ async def test_captions_wait_for_no_translation_and_the_end_does() -> None:
 
 
 @pytest.mark.parametrize("problem", [fails(401, "no such key"), fails(404)])
-async def test_a_failure_is_told_once_and_costs_no_caption(problem: Answer) -> None:
+async def test_a_failure_is_told_once_and_costs_no_caption(problem: Answer, caplog: pytest.LogCaptureFixture) -> None:
     with chat_server(*[problem] * 20) as chat:
         async with served(offering(chat)) as (server, _), client(server) as one:
             await one.send(FRENCH)
@@ -107,7 +107,9 @@ async def test_a_failure_is_told_once_and_costs_no_caption(problem: Answer) -> N
     assert complete(one.events)
     assert one.text == TEXT
     first, *others = errors(one.events)
-    assert first.startswith("translations fail, captions go on")
+    assert first == "translations fail, captions go on: there are none in this session"
+    (reason,) = [line.__dict__["problem"] for line in caplog.records if line.getMessage() == "translations fail"]
+    assert reason.startswith(f"llm at {chat.url}"), "for the operator alone"
     assert all("no translation" in message for message in others)
 
 

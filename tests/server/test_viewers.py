@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +15,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SILENCE, TEXT, KnowingModel, Listening, client, keyed, limited, say_everything, served, web_client
 from standing_server import frame, raw_socket
+from whispertide.events import Confirmed
+from whispertide.server.broadcasts import FAILED
+from whispertide.server.captions import Captions
 from whispertide.server.serving import Server
 
 KEY = "a-secret-key"
@@ -245,6 +249,52 @@ async def test_a_viewer_who_does_not_read_is_dropped_and_costs_nobody_a_word(mon
             await viewer.until(lambda one: one.words and one.words[-1] == TEXT[-1])
             assert slow.transport.get_write_buffer_size() < 2**20
         writer.transport.abort()
+
+
+async def test_captions_that_fail_close_their_viewers_and_the_speaker_can_share_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    take = Captions.take
+
+    def fails_at_words(captions: Captions, entries: Any) -> bool:
+        if any(isinstance(entry, Confirmed) for entry in entries):
+            raise IndexError("a text and not its voices")
+        return take(captions, entries)
+
+    async with served() as (server, hub), client(server) as speaker:
+        await speaker.send({"type": "start"})
+        session = (await speaker.until("session"))["session"]
+        made = await address(server, session)
+        monkeypatch.setattr(Captions, "take", fails_at_words)
+        async with watching(server, made["path"]) as viewer:
+            await speaker.send(bytes(5 * 32_000))
+            assert await viewer.code() == FAILED[0]
+            assert viewer.socket.close_reason == FAILED[1]
+        assert hub.broadcasts.find(made["key"]) is None
+        monkeypatch.setattr(Captions, "take", take)
+        assert await address(server, session, made["secret"]) == made
+        async with watching(server, made["path"]) as viewer:
+            await speaker.send(bytes(6 * 32_000), {"type": "finish"})
+            await viewer.until_words(1)
+        assert await speaker.rest() == 1000
+    assert speaker.text == TEXT
+    (line,) = [line for line in caplog.records if line.levelno >= logging.ERROR]
+    assert line.getMessage() == "the broadcast of a session failed; it goes on without"
+
+
+async def test_a_viewer_whose_captions_cannot_be_written_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a defect")
+
+    async with served() as (server, hub):
+        made = await address(server)
+        monkeypatch.setattr(Captions, "message", broken)
+        async with watching(server, made["path"]) as viewer:
+            assert (await viewer.code(), viewer.socket.close_reason) == FAILED
+        assert hub.broadcasts.find(made["key"]) is not None
+    assert [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR] == ["a viewer failed"]
 
 
 async def test_half_a_frame_and_a_sudden_end_leave_nothing() -> None:

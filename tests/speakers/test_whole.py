@@ -60,6 +60,12 @@ def test_no_more_voices_than_asked_for() -> None:
     assert settled(rows, 1) == [1] * len(rows)
 
 
+def test_a_cough_takes_no_voice_of_those_that_were_asked_for() -> None:
+    """Two voices may be less unlike than it is to both."""
+    rows = [unit(1, 0, 0)] * 5 + [unit(0.3, 0.95, 0)] * 5 + [unit(0, 0, 1)]
+    assert settled(np.array(rows, np.float32), 2)[:10] == [1] * 5 + [2] * 5
+
+
 def test_a_long_recording_is_joined_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "_AT_ONCE", 6)
     assert settled(ROWS, 4)[:15] == [1] * 5 + [2] * 5 + [1] * 5
@@ -67,3 +73,21 @@ def test_a_long_recording_is_joined_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_one_stretch_is_a_voice_where_there_is_no_other() -> None:
     assert settled(np.array([unit(1, 0)], np.float32), 4) == [1]
+
+
+def test_many_odd_moments_of_a_long_recording_hide_no_voice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is like no other, so joining them goes no further; whose they are only the voices can tell."""
+    monkeypatch.setattr(whole, "_AT_ONCE", 20)
+    random = np.random.default_rng(7)
+    odd = random.normal(size=(300, 64)).astype(np.float32)
+    first, second = np.eye(2, 64, dtype=np.float32)
+    rows = np.concatenate([np.stack([one, one, one, moment]) for moment in odd for one in (first, second)])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    numbers = settled(rows, 4)
+    assert {*numbers[0::8]} == {1}
+    assert {*numbers[4::8]} == {2}
+
+
+def test_of_stretches_that_are_all_unlike_nobody_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "_AT_ONCE", 20)
+    assert settled(np.eye(64, dtype=np.float32), 4) == [1] * 64

@@ -1,8 +1,8 @@
-"""The network between a server and NATS, for tests: it can be slow, and it can be cut."""
+"""The network between a server and NATS, for tests: it can be slow, hold everything back, and be cut."""
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ class Wire:
     delay: float = 0.0
     sent: int = 0
     _ends: set[asyncio.StreamWriter] = field(default_factory=set)
+    _held: list[Callable[[], None]] | None = None  # deliveries that wait for `release`
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _server: asyncio.Server = field(init=False)
     _over: asyncio.Event = field(init=False)
@@ -36,6 +37,19 @@ class Wire:
     def mend(self) -> None:
         """As before."""
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+
+    def hold(self) -> None:
+        """What is sent from now on comes only after `release`, however busy the machine is."""
+        self._held = []
+
+    def release(self) -> None:
+        """All that was held back comes now, in order, and what follows as before."""
+        self._loop.call_soon_threadsafe(self._let_go)
+
+    def _let_go(self) -> None:
+        held, self._held = self._held or [], None
+        for deliver in held:
+            deliver()
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
@@ -64,8 +78,12 @@ class Wire:
         with suppress(OSError):
             while piece := await source.read(65_536):
                 self.sent += len(piece) if counted else 0
+                deliver = partial(self._deliver, target, piece)
+                if self._held is not None:
+                    self._held.append(deliver)
+                    continue
                 due = max(due, self._loop.time() + self.delay)
-                self._loop.call_at(due, partial(self._deliver, target, piece))
+                self._loop.call_at(due, deliver)
         target.close()
 
     def _deliver(self, target: asyncio.StreamWriter, piece: bytes) -> None:

@@ -1,5 +1,6 @@
 """Clients of servers with a journal, their own or one that they share in NATS, for the tests."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -46,3 +47,10 @@ async def status(server: Server) -> str:
     async with httpx.AsyncClient(trust_env=False) as web:
         answer = await web.get(f"http://127.0.0.1:{server.port}/readyz")
         return f"{answer.status_code} {answer.json()['status']}"
+
+
+async def until_ready(server: Server) -> None:
+    """A busy machine alone may make an answer late for a moment; it must not stay so."""
+    async with asyncio.timeout(60):
+        while await status(server) != "200 ready":
+            await asyncio.sleep(0.05)

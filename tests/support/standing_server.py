@@ -6,9 +6,9 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from queue import Queue
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from served import KnowingModel, bystander, limited, logged_errors, settled
+from served import KnowingModel, bystander, client, limited, logged_errors, say_every_word, settled
 from watcher import Watcher
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
@@ -69,6 +69,22 @@ class Standing:
     def bystander(self, headers: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[None]:
         """Somebody else's session meanwhile: it says every word."""
         return bystander(self.server, headers)
+
+    @asynccontextmanager
+    async def hurried(self, **limits: Any) -> AsyncIterator[None]:
+        """Who connects meanwhile has these limits. Somebody else came before: theirs do not change, however busy the
+        machine is, and they say every word.
+        """
+        options = self.hub.options
+        async with client(self.server) as good:
+            await good.until("hello")  # from here on its limits are what they were
+            self.hub.options = replace(options, limits=replace(options.limits, **limits))
+            talk = asyncio.create_task(say_every_word(good))
+            try:
+                yield
+            finally:
+                self.hub.options = options
+                await talk
 
     async def settled(self) -> None:
         """Until nobody is connected; what is left then is a leak."""

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from whispertide.events import Confirmed
-from whispertide.server.live import Command, LiveSession
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Command, Observer
 from whispertide.server.protocols.base import Audio, Settings
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import FloatArray, Word, join_words
 
 
 @dataclass
-class Watched:
+class Watched(Observer[LiveSession]):
     """One session. A live one forgets its words and where its rounds ended; here they are kept."""
 
     live: LiveSession
@@ -41,9 +42,6 @@ class Watched:
         self.words += [word for entry in entries if isinstance(entry, Confirmed) for word in entry.words]
         self.boundaries += live.session.boundaries
         self.loads += live.session.loads
-
-    def closed(self, live: LiveSession) -> None:
-        """What is known of it is still wanted."""
 
 
 @dataclass

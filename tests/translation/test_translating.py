@@ -98,6 +98,17 @@ def test_what_is_in_the_language_already_is_not_sent() -> None:
     assert [request.sentences for request in translator.requests] == [("Hello.",)]
 
 
+def test_of_a_whole_recording_nothing_is_left_out() -> None:
+    """Its translation is a file of its own, which would lack what was said in that language."""
+    translator = ScriptedTranslator()
+    translating = Translating(translator, FRENCH, whole=True)
+    for event in (Language(0, 0, "fr", 0.9), said("Bonjour."), TURN_END, Language(0, 0, "en", 0.9), said("Hello.", 9)):
+        translating.take(event)
+    translating.take(TURN_END)
+    assert texts(everything(translating)) == ["Bonjour.", "FR: HELLO."]
+    assert [request.sentences for request in translator.requests] == [("Hello.",)]
+
+
 def test_a_slow_translator_gets_several_sentences_at_once_and_none_is_lost() -> None:
     translator = ScriptedTranslator(gate=threading.Event())
     translating = Translating(translator, FRENCH)
@@ -114,7 +125,7 @@ def test_a_slow_translator_gets_several_sentences_at_once_and_none_is_lost() -> 
 
 def test_each_sentence_goes_out_alone_where_nobody_waits() -> None:
     translator = ScriptedTranslator()
-    translating = Translating(translator, FRENCH, most_chars=0)
+    translating = Translating(translator, FRENCH, whole=True)
     translating.take(said("One. Two. Three."))
     translating.take(TURN_END)
     assert texts(everything(translating)) == ["FR: ONE.", "FR: TWO.", "FR: THREE."]

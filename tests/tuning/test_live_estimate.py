@@ -1,7 +1,7 @@
 import pytest
 
 from whispertide.model.whisper import WhisperModel, load_model
-from whispertide.options import EngineOptions
+from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.calibration import Calibration, Pace, machine_of
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
@@ -102,6 +102,29 @@ def test_what_was_tuned_is_what_is_judged(int8: WhisperModel) -> None:
     assert other == judged(CheckpointFacts(False))[1]
 
 
+def test_what_users_get_by_default_comes_first(int8: WhisperModel) -> None:
+    """The default recipe, and of it the measured model and then the default one, with the windows that it gets."""
+    found = estimate_live(SPEED, int8.dims, {name: get_recipe(name) for name in ("whisper-streaming", DEFAULT_RECIPE)})
+    assert [(item.model, item.recipe) for item in found[:2]] == [("nano.en", "tide"), ("base", "tide")]
+    padded = get_recipe("tide").replace(framing="merged")
+    assert found[1] == next(item for item in estimate_live(SPEED, int8.dims, {"x": padded}) if item.model == "base")
+
+
+def test_a_measured_model_that_hears_merged_padding_is_judged_by_it(int8: WhisperModel) -> None:
+    tide = get_recipe("tide")
+    rounds = [
+        estimate_live(SPEED, int8.dims, {"x": recipe}, known)[0].round_s
+        for recipe, known in (
+            (tide, CheckpointFacts()),
+            (tide, CheckpointFacts(merged_is_better=True)),
+            (tide.replace(framing="merged"), CheckpointFacts()),
+        )
+    ]
+    assert rounds[0] < rounds[1] == rounds[2]
+
+
 def test_of_checkpoints_that_the_package_has_adapters_for_it_is_known() -> None:
     assert published_facts("tiny.en").short
+    assert not published_facts("tiny.en").merged_is_better
+    assert published_facts("base").merged_is_better
     assert not published_facts("large-v3").short

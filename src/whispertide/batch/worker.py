@@ -105,6 +105,7 @@ class Worker:
         self._setup = setup
         self._transcriber: Transcriber | None = None
         self._translator: Translator | None = None
+        self._translating: RecordingTranslation | None = None  # the recording under way
 
     def load(self) -> Ready | Unfit:
         """Load the model."""
@@ -157,6 +158,9 @@ class Worker:
             return Outcome("unusable", reason=str(error))
         except Exception as error:
             return Outcome("failed", reason=f"{type(error).__name__}: {error}")
+        finally:
+            if self._translating is not None:  # of a recording that failed nobody wants the rest
+                self._translating.close()
         state: State = "done" if broken is None else "cut off"
         reason = "" if broken is None else str(broken)
         return Outcome(state, text, reason, seconds(document.duration), problems, others)
@@ -199,9 +203,9 @@ class Worker:
         from whispertide.translation.recordings import RecordingTranslation
 
         options = self._setup.options
-        return RecordingTranslation(
-            self._translator, wanted.options, transcriber.language_of(options, None), options.task
-        )
+        known = transcriber.language_of(options, None)
+        self._translating = RecordingTranslation(self._translator, wanted.options, known, options.task)
+        return self._translating
 
 
 class ReadError(Exception):

@@ -37,12 +37,11 @@ class ChosenTranslator:
         """Begin the translation of one recording or stream. Where nothing is `live` a sentence goes out alone, however
         long that takes: so subtitles have its times.
         """
-        from whispertide.translation.translating import MOST_CHARS, Translating
+        from whispertide.translation.translating import Translating
 
         is_english = options.task == "translate"  # what Whisper writes then, whatever is spoken
         language = "en" if is_english else transcriber.language_of(options, None)
-        most_chars = MOST_CHARS if live else 0
-        return Translating(self.translator, self.options, language=language, fixed=is_english, most_chars=most_chars)
+        return Translating(self.translator, self.options, language=language, fixed=is_english, whole=not live)
 
     def targets(self, targets: Sequence[Target]) -> "list[tuple[Target, str | None]]":
         """The files of translations, with their languages (None: corrections), next to those of the transcript.

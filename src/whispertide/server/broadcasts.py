@@ -19,10 +19,15 @@ from dataclasses import dataclass, field
 from whispertide.server.captions import Captions
 from whispertide.server.counting import counting
 from whispertide.server.floods import Floods
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Observer, Step
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import Entry
 
-REVOKED, EXPIRED = 4003, 1001  # the codes with which viewers are closed
+# The codes and reasons with which viewers are closed.
+REVOKED = 4003, "the speaker ended this address"
+EXPIRED = 1001, "nobody has spoken here for long; ask the speaker for the address again"
+FAILED = 1011, "the server made a mistake with these captions; ask the speaker to share them again"
 _SECRET = re.compile(r"[A-Za-z0-9_-]{22,64}")
 _KEY = 18  # bytes of the hash: 24 characters
 _PER_SESSION = 2  # so many broadcasts as a key may have sessions; then the one that was left first gives way
@@ -39,7 +44,7 @@ class Broadcast:
 
     owner    whose API key opened it
     session  that speaks there now, by its id
-    closed   the code with which its viewers are closed, once it is over
+    closed   the code and the reason with which its viewers are closed, once it is over
     changed  is set when there is something new to read; then another event takes its place
     """
 
@@ -48,7 +53,7 @@ class Broadcast:
     left_at: float
     captions: Captions = field(default_factory=Captions)
     session: str | None = None
-    closed: int = 0
+    closed: tuple[int, str] | None = None
     viewers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,8 +63,8 @@ class Broadcast:
         before.set()
 
 
-class Broadcasts:
-    """All broadcasts of a server.
+class Broadcasts(Observer[LiveSession]):
+    """All broadcasts of a server. They follow the sessions that speak there.
 
     Viewers have connections of their own: of one broadcast `Limits.viewers`, of all of them four times as many, in
     equal shares for each API key. Of what an address may have, half may watch; so whoever speaks from there finds a
@@ -125,8 +130,22 @@ class Broadcasts:
             broadcast.captions.leave()
             broadcast.wake()
 
-    def take(self, session: str, entries: Iterable[Entry]) -> None:
+    def told(self, live: LiveSession, step: Step) -> None:
         """Take what a session says."""
+        self.take(live.id, step.entries)
+
+    def closed(self, live: LiveSession) -> None:
+        """Take a session away that is over."""
+        self.detach(live.id)
+
+    def dropped(self, live: LiveSession) -> None:
+        """Close the broadcast of a session: what it says cannot be taken."""
+        broadcast = self._by_session.get(live.id)
+        if broadcast is not None:
+            self._close(broadcast, FAILED)
+
+    def take(self, session: str, entries: Iterable[Entry]) -> None:
+        """Take these entries of a session."""
         broadcast = self._by_session.get(session)
         if broadcast is not None and broadcast.captions.take(entries):
             broadcast.wake()
@@ -173,11 +192,11 @@ class Broadcasts:
         if len(own) >= _PER_SESSION * self._options.sessions_of_one:
             self._close(min(own, key=lambda one: (one.session is not None, one.left_at)), EXPIRED)
 
-    def _close(self, broadcast: Broadcast, code: int) -> None:
+    def _close(self, broadcast: Broadcast, ending: tuple[int, str]) -> None:
         del self._open[broadcast.key]
         if broadcast.session is not None:
             self._by_session.pop(broadcast.session, None)
-        broadcast.closed = code
+        broadcast.closed = ending
         broadcast.wake()
 
 

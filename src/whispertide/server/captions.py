@@ -141,7 +141,8 @@ class Captions:
             if not paragraph:
                 self.speakers[-1] = speaker
             self._voices = max(self._voices, speaker or 0)
-            text = word.text if paragraph else word.text.lstrip()
+            text = word.text.replace("\n", " ")  # where a paragraph ends is for us to say
+            text = text if paragraph else text.lstrip()
             added, paragraph = added + text, paragraph + text
             self._heard = max(self._heard, word.end)
         self.text += added

@@ -6,7 +6,7 @@ done, after the message that ends the conversation, which the first channel alon
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
@@ -66,10 +66,13 @@ async def serve_channels(
     """Serve a client with a protocol for each channel. Returns when everything about them is done."""
     client = _Client(transport)
     channels = [_Channel(client, protocol) for protocol in protocols]
-    running = [
-        asyncio.create_task(Connection(hub, protocol, channel, owner, party).run(), name="channel")
-        for protocol, channel in zip(protocols, channels, strict=True)
+    connections = [
+        Connection(hub, protocol, channel, owner, party) for protocol, channel in zip(protocols, channels, strict=True)
     ]
+    note_flood = _once(connections[0].note_flood)  # all notice it
+    for connection in connections:
+        connection.note_flood = note_flood
+    running = [asyncio.create_task(connection.run(), name="channel") for connection in connections]
     reader = asyncio.create_task(_deal_out(transport, channels), name="channels")
     failed = asyncio.create_task(client.failed.wait(), name="a channel failed")
     try:
@@ -85,6 +88,12 @@ async def serve_channels(
     if client.last is not None:
         await _say_last(client)
     await transport.close(*client.ending)
+
+
+def _once(note: Callable[[], None]) -> Callable[[], None]:
+    """A call of which only the first counts."""
+    calls = iter((note,))
+    return lambda: next(calls, lambda: None)()
 
 
 async def _deal_out(transport: Transport, channels: Sequence[_Channel]) -> None:

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from whispertide.events import Event
 from whispertide.server.bucket import Bucket
@@ -45,6 +46,7 @@ class Connection:
         self.transport = transport
         self.owner = owner
         self.party = party
+        self.note_flood: Callable[[], None] = partial(hub.floods.closed, party, owner)
         self.live: LiveSession | None = None
         self._replies: deque[base.Reply | base.Close] = deque()
         self._queued = 0
@@ -139,7 +141,7 @@ class Connection:
                 return
             except GoneError as gone:
                 if isinstance(gone, FloodError):
-                    self.hub.floods.closed(self.party, self.owner)
+                    self.note_flood()
                 self._perform(self.protocol.closed())
                 return
             for piece in pieces_of(message, self.protocol.piece):
@@ -181,7 +183,7 @@ class Connection:
         if self._messages.take(messages, asyncio.get_running_loop().time()):
             return True
         if not self._closing:
-            self.hub.floods.closed(self.party, self.owner)
+            self.note_flood()
         rate = self.hub.options.limits.messages
         self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
         return False
@@ -353,11 +355,11 @@ class Connection:
             self._perform(self.protocol.processed(live.processed))
 
     def _say_whether_durable(self, live: LiveSession) -> None:
-        durable = self.hub.is_durable(live)
-        if not durable and "not_durable" not in self._complained:
+        outage = self.hub.outage(live)
+        if outage and "not_durable" not in self._complained:
             self._complained.add("not_durable")
-            self.problem("not_durable", f"the journal cannot be written; {self.hub.journal_outage}", fatal=False)
-        elif durable:
+            self.problem("not_durable", f"the journal cannot be written; {outage}", fatal=False)
+        elif not outage:
             self._complained.discard("not_durable")
 
     def _tell(self, events: list[Event]) -> None:

@@ -10,10 +10,10 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from whispertide.api import Transcriber
 from whispertide.errors import GraphError, OptionError, WhispertideError
-from whispertide.events import Confirmed
 from whispertide.model.runtime import give_back_spare, spare_graphs
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.bounds import check_executor
@@ -22,19 +22,21 @@ from whispertide.server.client import STOPPING, Client
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
 from whispertide.server.intents import intents_of
-from whispertide.server.live import Command, LiveSession, Observer
+from whispertide.server.live import LiveSession
 from whispertide.server.load import Load
+from whispertide.server.logs import SaidInLog
 from whispertide.server.metrics import Metrics
+from whispertide.server.observers import Command, Observer, Step
 from whispertide.server.opening import Builder, server_info, started_message
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import EventsGoneError
 from whispertide.server.places import Places
 from whispertide.server.protocols import base
-from whispertide.server.scheduler import Done, Scheduler
+from whispertide.server.scheduler import Scheduler
 from whispertide.server.session_journal import SessionJournal
 from whispertide.server.translations import Translations
 from whispertide.server.watch import Waiting, Watch
-from whispertide.types import join_words, seconds, to_samples
+from whispertide.types import seconds, to_samples
 from whispertide.understand.model import LateModel
 
 log = logging.getLogger("whispertide.server")
@@ -57,7 +59,7 @@ class Hub:
         *,
         version: str = "",
         journal: SessionJournal | None = None,
-        record: Callable[[LiveSession, base.Settings], Observer] | None = None,
+        record: Callable[[LiveSession, base.Settings], Observer[LiveSession]] | None = None,
         understands: LateModel | None = None,
         translations: Translations | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class Hub:
         self.understands = understands
         self.translations = translations or Translations()
         self.places = Places(self.sessions, options, self.metrics)
+        self.traces: Observer[LiveSession] | None = None
         self.floods = Floods(by_address=bool(options.limits.per_address))
         self.broadcasts = Broadcasts(options)
         self.watch = Watch()
@@ -115,9 +118,8 @@ class Hub:
         await self.scheduler.stop()
         for live in self.sessions.values():
             live.close_translation()
-            for observer in live.observers:
-                if observer is not self.journal:  # its sessions may go on after a restart
-                    observer.closed(live)
+            live.observers.remove("journal")  # its sessions may go on after a restart
+            live.observers.closed(live)
 
     # --- for connections ---------------------------------------------------------------------------------------------
 
@@ -145,9 +147,11 @@ class Hub:
         except (WhispertideError, TypeError) as error:
             raise self.places.refusal("bad_setting", str(error)) from error
         live.limit_s = min(live.limit_s, limit_s)
-        observers = (self.record, self.journal.opened if resumable and self.journal is not None else None)
-        live.observers = tuple(opened(live, settings) for opened in observers if opened is not None)
-        self.sessions[identity] = live
+        if self.record is not None:
+            live.observers.add(live, "recording", partial(self.record, live, settings))
+        if resumable and self.journal is not None:
+            live.observers.add(live, "journal", partial(self.journal.opened, live, settings))
+        self._follow(live)
         self.metrics.opened.labels(protocol).inc()
         self.places.count()
         log.info("session opened", extra={"session": identity, "model": live.model, "recipe": live.asked_recipe.name})
@@ -207,8 +211,7 @@ class Hub:
     def acknowledge(self, live: LiveSession, seq: int) -> None:
         """Drop the events up to `seq`, which the client has."""
         live.outbox.acknowledge(seq)
-        if self.journal is not None:
-            self.journal.acknowledged(live, seq)
+        live.observers.acknowledged(live, seq)
 
     def park(self, live: LiveSession) -> None:
         """Let a session wait for its client, which is gone."""
@@ -234,7 +237,6 @@ class Hub:
         """Forget a session."""
         if self.sessions.pop(live.id, None) is None:
             return
-        self.broadcasts.detach(live.id)
         live.wake = None
         live.ended = True
         live.close_translation()
@@ -257,16 +259,16 @@ class Hub:
 
     def is_durable(self, live: LiveSession) -> bool:
         """True if the transcript of this session survives the server, or need not."""
-        journal = self.journal
-        if journal is None or journal not in live.observers:
-            return True
-        return not (journal.failing or journal.is_ahead(live))
+        return not self.outage(live)
 
-    @property
-    def journal_outage(self) -> str:
-        """Say for clients what happens to captions while the journal cannot be written."""
-        waits = self.journal is not None and not self.journal.shared
-        return "captions wait until it can" if waits else "this may be lost with the server"
+    def outage(self, live: LiveSession) -> str:
+        """Say for a client what happens to its captions while the journal cannot be written; "" while it can."""
+        journal, lost = self.journal, "this may be lost with the server"
+        if "journal" in live.observers.dropped:
+            return lost
+        if journal is None or "journal" not in live.observers or not (journal.failing or journal.is_ahead(live)):
+            return ""
+        return lost if journal.shared else "captions wait until it can"
 
     def has_room(self, live: LiveSession) -> bool:
         """True if more audio of this session can be accepted now."""
@@ -280,7 +282,7 @@ class Hub:
 
     def restore(self, live: LiveSession) -> None:
         """Take up a session of the journal, which waits for its client."""
-        self.sessions[live.id] = live
+        self._follow(live)
         self.park(live)
         self.scheduler.wake(live)
 
@@ -292,7 +294,7 @@ class Hub:
         """
         self.draining = True
         for live in self.sessions.values():
-            if self.journal in live.observers:
+            if "journal" in live.observers:
                 self.scheduler.suspend(live)
             elif not live.finishing:
                 self._put(live, base.Finish())
@@ -306,12 +308,24 @@ class Hub:
 
     def _put(self, live: LiveSession, command: Command) -> None:
         for portion in live.portions(command):
-            if self.journal is not None:  # first: a step in progress may take it at once and write its state
-                self.journal.put(live, portion)
+            live.observers.put(live, portion)  # first: a step in progress may take it at once and write its state
             live.put(portion)
-        if self.journal is None:
-            live.safe = live.accepted
+        self._keep_in_memory(live)
         self.scheduler.wake(live)
+
+    def _follow(self, live: LiveSession) -> None:
+        """Take a session among those of this server, whose figures are counted."""
+        self.sessions[live.id] = live
+        live.observers.add(live, "metrics", lambda: self.metrics)
+        if (traces := self.traces) is not None:
+            live.observers.add(live, "traces", lambda: traces)
+        if self.options.transcripts_in_log:
+            live.observers.add(live, "text in the log", SaidInLog)
+
+    def _keep_in_memory(self, live: LiveSession) -> None:
+        """Take audio that no journal writes for safe."""
+        if "journal" not in live.observers:
+            live.safe = live.accepted
 
     def _admit(self, owner: str) -> None:
         """Raises `RefusedError` if there is no place for another session of this owner."""
@@ -319,28 +333,23 @@ class Hub:
             raise self.places.refusal("shutdown", STOPPING)
         self.places.admit(owner)
 
-    def _done(self, done: Done) -> None:
-        """Take in the result of a step: its events go to the outbox, its figures into the metrics."""
-        live, step = done.live, done.step
+    def _done(self, live: LiveSession, step: Step) -> None:
+        """Take in the result of a step: its events go to the outbox, then to whoever follows the session."""
         if live.id not in self.sessions:  # dropped in the meantime
             self._forget(live)
             return
         live.outbox.add(step.entries)
-        self.broadcasts.take(live.id, step.entries)
         if not step.rounds and not step.more:  # nothing was left to look at
             live.processed = live.taken
         if step.rounds:
             self.watch.note_round()
-        self.metrics.count_step(done.step, done.live.accepted, done.waited_s)
-        for entry in step.entries if self.options.transcripts_in_log else ():
-            if isinstance(entry, Confirmed):
-                log.info("confirmed", extra={"session": live.id, "text": join_words(entry.words)})
+        self._keep_in_memory(live)
+        live.observers.told(live, step)
         if live.wake is not None:
             live.wake()
 
     def _forget(self, live: LiveSession) -> None:
-        for observer in live.observers:
-            observer.closed(live)
+        live.observers.closed(live)
 
     def measure_waiting(self) -> Waiting:
         """Measure the audio that waits, and show it in the metrics."""

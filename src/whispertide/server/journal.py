@@ -26,13 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.errors import OptionError
-from whispertide.server.live import Command, LiveSession
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Command
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Settings, as_plain
 from whispertide.server.session_journal import (
     JournalProgress,
     Row,
     SessionInfo,
+    SessionJournal,
     StoredSession,
     load_session,
     mark_safe,
@@ -76,7 +78,7 @@ class _Job:
 
 
 @dataclass(slots=True)
-class Journal:
+class Journal(SessionJournal):
     """The journal of one server. Raises `OptionError` if the folder cannot be used, or another server uses it."""
 
     folder: Path
@@ -191,9 +193,6 @@ class Journal:
         if known is None or not known.is_due(taken, entries):
             return None
         state = snapshot_of(live)
-        if state is None:
-            self._known.pop(live.id, None)
-            return None
         written: Future[None] = Future()
         self._submit(self._state(live, *state, entries), lambda _: written.set_result(None))
         return written if entries else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from whispertide.audio.buffer import to_float
-from whispertide.server.live import Command
+from whispertide.server.observers import Command
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.types import FloatArray
 

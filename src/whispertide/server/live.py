@@ -10,9 +10,8 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from whispertide.errors import OptionError, WhispertideError
 from whispertide.events import End, Error, Event, Intent
@@ -22,6 +21,7 @@ from whispertide.server.bounds import check_changes
 from whispertide.server.bucket import Bucket
 from whispertide.server.intents import Intents
 from whispertide.server.load import settings_at
+from whispertide.server.observers import Command, Observers, Step
 from whispertide.server.outbox import Entry, Outbox
 from whispertide.server.protocols.base import Audio, Clear, Configure, Finish, Flush
 from whispertide.server.translations import LiveTranslation
@@ -33,35 +33,12 @@ from whispertide.types import to_samples
 
 log = logging.getLogger("whispertide.server")
 
-Command = Audio | Configure | Clear | Flush | Finish
 _SPOKEN, _AT_ONCE_S = 1.25, 10.0  # seconds of audio a second, and at once, that may be speech as it is spoken
 # Of audio: more of it makes a round longer, for which others wait, and two seconds cost hardly more rounds.
 _MOST_TAKEN = to_samples(2)  # in a step
 _MOST_UNHEARD = to_samples(5)  # before a round looks at it
 _PORTION = to_samples(1.0)  # of audio that a session takes at once
 _PILOTED = to_samples(0.5)  # where intents are told: seldom has it more than one pilot
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The result of one step: `rounds` computed (0 or 1), `behind` samples of audio not looked at after it."""
-
-    entries: Sequence[Entry] = ()
-    more: bool = False
-    rounds: int = 0
-    round_s: float = 0.0
-    behind: int = 0
-    kept: "tuple[Future[None], ...]" = ()  # nobody learns of the step before these are done
-
-
-class Observer(Protocol):
-    """Receives in the worker thread the commands and entries of a step, before any client does."""
-
-    def step(self, live: "LiveSession", taken: Sequence[Command], entries: Sequence[Entry]) -> "Future[None] | None":
-        """Store a step. Raises nothing. None: it is stored; else the session takes no other step until it is."""
-
-    def closed(self, live: "LiveSession") -> None:
-        """Forget a session that is over for good."""
 
 
 # Compared by identity: the scheduler looks for this very session in its queue.
@@ -88,7 +65,6 @@ class LiveSession:
     limit_s: float = math.inf  # of audio
     intents: Intents | None = None  # where the client asked for them
     translation: LiveTranslation | None = None  # the same
-    observers: tuple[Observer, ...] = ()
     wake: Callable[[], None] | None = None
     inbox: deque[Command] = field(default_factory=deque)
     accepted: int = 0
@@ -106,10 +82,12 @@ class LiveSession:
     worked: float = 0.0  # its tag (`fair_queue`)
     pace: Bucket = field(default_factory=lambda: Bucket(_SPOKEN, _AT_ONCE_S))  # of its audio, in seconds
     level: int = 0
+    observers: "Observers[LiveSession]" = field(init=False)
     asked_recipe: Recipe = field(init=False)  # what the client asked for, before quality was lowered
     _pending: Flush | Finish | None = None
 
     def __post_init__(self) -> None:
+        self.observers = Observers(self.id)
         self.asked_recipe = self.session.recipe
         self.session.tells_lag = False  # it knows only the audio that it was given; `_round` knows what else came in
 
@@ -213,12 +191,11 @@ class LiveSession:
         if self.translation is not None:
             entries = self.translation.add(entries)
         numbered = self._number(entries)
-        pending = [observer.step(self, taken, numbered) for observer in self.observers]
+        kept = self.observers.step(self, taken, numbered)
         self.session.forget()  # from here on it is with the client
         waits = self.waits_for_translations
         self.ended = self.ended or (self.session.ended and not waits)
         more = not self.ended and not waits and (result.more or bool(self.inbox))
-        kept = tuple(future for future in pending if future is not None)
         return replace(result, entries=numbered, more=more, kept=kept)
 
     def _advance(self, level: int, taken: list[Command], entries: list[Entry]) -> Step:

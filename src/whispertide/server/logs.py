@@ -14,6 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from whispertide.events import Confirmed
+from whispertide.server.observers import Observer, Step
+from whispertide.types import join_words
+
+if TYPE_CHECKING:
+    from whispertide.server.live import LiveSession
+
+log = logging.getLogger("whispertide.server")
 
 _SHOWN = 8  # characters of a session's id
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
@@ -21,7 +31,7 @@ _FRAMES = 6  # of a fault, the innermost
 _CHARACTERS = 500  # of what an error says, and of a line's event: either may quote a client
 _BURST, _RATE = 50, 1.0  # lines of one kind at once, and a second on average
 _KINDS = 500  # all others are one
-_LOGGERS = ("whispertide.server", "uvicorn", "asyncio", "py.warnings")
+_LOGGERS = ("whispertide.server", "whispertide.translation", "uvicorn", "asyncio", "py.warnings")
 
 
 class JsonLines(logging.Formatter):
@@ -96,6 +106,16 @@ class Repeats:
         if kind.left_out:
             record.repeated, kind.left_out = kind.left_out, 0
         return True
+
+
+class SaidInLog(Observer["LiveSession"]):
+    """Writes confirmed text to the log, for `--log-transcripts`."""
+
+    def told(self, live: "LiveSession", step: Step) -> None:
+        """Write what a step has confirmed."""
+        for entry in step.entries:
+            if isinstance(entry, Confirmed):
+                log.info("confirmed", extra={"session": live.id, "text": join_words(entry.words)})
 
 
 def _kind_of(record: logging.LogRecord) -> tuple[object, ...]:

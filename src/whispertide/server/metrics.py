@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from whispertide.events import Confirmed, Error, Unheard
+from whispertide.server.observers import Observer, Step
 from whispertide.types import seconds
 
 if TYPE_CHECKING:
-    from whispertide.server.live import Step
+    from whispertide.server.live import LiveSession
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)
 
 
-class Metrics:
+class Metrics(Observer["LiveSession"]):
     """All figures. Names of sessions, clients or words never become labels."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,17 +72,17 @@ class Metrics:
         self.unheard_audio.set(unheard_s)
         self.oldest_unheard.set(oldest_s)
 
-    def count_step(self, step: "Step", accepted: int, waited_s: float) -> None:
-        """Count a step of a session that has `accepted` so many samples and waited so long for a worker."""
+    def told(self, live: "LiveSession", step: Step) -> None:
+        """Count a step."""
         if step.rounds:
             self.rounds.inc()
             self.round_seconds.observe(step.round_s)
-            self.wait_seconds.observe(waited_s)
+            self.wait_seconds.observe(step.waited_s)
             self.lag.set(seconds(step.behind))
         for entry in step.entries:
             if isinstance(entry, Confirmed):
                 for word in entry.words:
-                    self.confirmed_seconds.observe(seconds(max(0, accepted - word.end)))
+                    self.confirmed_seconds.observe(seconds(max(0, live.accepted - word.end)))
             elif isinstance(entry, Unheard):
                 self.unheard.inc()
             elif isinstance(entry, Error) and entry.fatal:

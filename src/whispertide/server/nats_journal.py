@@ -24,15 +24,17 @@ from functools import partial
 from typing import Any, TypeVar
 
 from whispertide.errors import OptionError
-from whispertide.server.live import Command, LiveSession
+from whispertide.server.live import LiveSession
 from whispertide.server.nats_records import Record, commands_record, plain_about
 from whispertide.server.nats_stream import FencedError, SessionStream
+from whispertide.server.observers import Command
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Settings
 from whispertide.server.session_journal import (
     JournalProgress,
     Row,
     SessionInfo,
+    SessionJournal,
     StoredSession,
     UnreachableError,
     mark_safe,
@@ -96,7 +98,7 @@ class _Writer:
     task: "asyncio.Task[None] | None" = None
 
 
-class NatsJournal:
+class NatsJournal(SessionJournal):
     """One server's part in the journal at `address`. Raises `OptionError` if NATS does not answer at the start."""
 
     shared = True
@@ -177,11 +179,7 @@ class NatsJournal:
         writer = self._writers.get(live.id)
         if writer is None or not writer.known.is_due(taken, entries):
             return None
-        state = snapshot_of(live)
-        if state is None:
-            self._writers.pop(live.id, None)
-            return None
-        data, needed = state
+        data, needed = snapshot_of(live)
         head: dict[str, Any] = {"about": plain_about(writer.about), "entries": plain_entries(live, entries)}
         head |= {"taken": live.commands, "next_seq": live.outbox.next_seq, "needed": needed, "acked": writer.acked}
         waits: Future[None] | None = None

@@ -30,8 +30,9 @@ from whispertide.audio.wav import wav_writer, write_samples
 from whispertide.errors import AudioError, OptionError, TranscriptError, WhispertideError
 from whispertide.events import Confirmed, Event, from_dict, to_dict
 from whispertide.recipes.recipe import Recipe
-from whispertide.server.live import Command, LiveSession, is_last, reconfigure
+from whispertide.server.live import LiveSession, is_last, reconfigure
 from whispertide.server.load import settings_at
+from whispertide.server.observers import Command, Observer
 from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Audio, Configure, Settings, as_plain
 from whispertide.session import Session
@@ -70,7 +71,7 @@ class Recorder:
 
 
 @dataclass(slots=True)
-class _SessionRecording:
+class _SessionRecording(Observer[LiveSession]):
     """A session that is being recorded; called from one worker thread at a time. A full disk ends the recording, not
     the session.
     """

@@ -35,6 +35,7 @@ log = logging.getLogger("whispertide.server")
 
 T = TypeVar("T")
 
+_POLL_S = 0.05  # how often it is looked for translations
 _OVERHEAD = 2**16  # of a multipart body next to the file
 
 
@@ -195,7 +196,7 @@ class Rest:
             return None
         options = transcription.options
         known = self.hub.models[transcription.model].language_of(options, None)
-        return RecordingTranslation(translator, wanted, known, options.task)
+        return RecordingTranslation(translator, wanted, known, options.task, private=True)
 
     def _error_of(self, error: BaseException) -> HttpError:
         """The answer to an error: one of the audio is the client's, any other ours."""
@@ -249,7 +250,10 @@ async def _translated(
 ) -> AsyncGenerator[OfflineSegment, None]:
     """Pass segments on, and hand them over to be translated."""
     async for segment in running:
-        await asyncio.to_thread(translation.take, segment)
+        translation.add(segment)
+        # No thread waits: a slow translator would soon have all that there are.
+        while not translation.has_room:
+            await asyncio.sleep(_POLL_S)
         yield segment
 
 
@@ -257,7 +261,12 @@ async def _finished(
     translation: RecordingTranslation | None, job: TranscriptionJob
 ) -> tuple[tuple[OtherText, ...], tuple[str, ...]]:
     """Wait for the last translations."""
-    return ((), ()) if translation is None else await asyncio.to_thread(translation.finish, job.samples)
+    if translation is None:
+        return (), ()
+    translation.end(job.samples)
+    while not translation.is_done:
+        await asyncio.sleep(_POLL_S)
+    return translation.made
 
 
 async def _disconnected(request: Request) -> None:

@@ -48,7 +48,7 @@ def _rebuild(hub: Hub, journal: SessionJournal, kept: StoredSession) -> LiveSess
         live.restore(kept.state, kept.recipe, kept.options, kept.translation)
     live.outbox.restore(kept.next_seq, kept.entries)
     live.commands = kept.taken
-    live.observers = (journal,)
+    live.observers.add(live, "journal", lambda: journal)
     later = sum(len(command.samples) for command in kept.later if isinstance(command, Audio))
     live.accepted = live.taken = live.looked_at = kept.samples - later
     for command in kept.later:
@@ -75,7 +75,7 @@ async def _have(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> N
     if live is not None and live.owner != owner:
         return
     try:
-        if live is not None and (journal not in live.observers or await journal.owns(session)):
+        if live is not None and ("journal" not in live.observers or await journal.owns(session)):
             return
         if live is not None:
             hub.drop(live)

@@ -12,12 +12,13 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 
 from whispertide.server.fair_queue import FairQueue
-from whispertide.server.live import LiveSession, Step
+from whispertide.server.live import LiveSession
 from whispertide.server.load import Load
+from whispertide.server.observers import Step
 from whispertide.server.priority import lower_priority
 
 log = logging.getLogger("whispertide.server")
@@ -26,26 +27,15 @@ _TICK_S = 0.5
 _NICE = 5  # a third of the share of a core that others have
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A step that is done: how long its session waited for it and then for its journal, and its result."""
-
-    live: LiveSession
-    step: Step
-    waited_s: float
-    kept_s: float = 0.0
-
-
 class Scheduler:
     """Runs steps. `on_done` is called in the event loop, before the session's next step."""
 
-    def __init__(self, workers: int, load: Load, on_done: Callable[[Done], None]) -> None:
+    def __init__(self, workers: int, load: Load, on_done: Callable[[LiveSession, Step], None]) -> None:
         self.load = load
         self.running = 0
         self._queue: FairQueue[LiveSession] = FairQueue()
         self._workers = workers
         self._on_done = on_done
-        self.on_step: Callable[[Done], None] | None = None  # is told first
         # One more than workers: a key without a running step may start one while all are taken (`_next`).
         most = workers + 1
         self._hurried = ThreadPoolExecutor(most, thread_name_prefix="round")
@@ -126,10 +116,7 @@ class Scheduler:
         if step.rounds and not live.is_unhurried(now):
             # Waiting for a worker counts, or a queue would look like idleness.
             self.load.note(now - since, live.asked_recipe.schedule.step_s, now)
-        done = Done(live, step, waited, 0.0 if ended is None else now - ended)
-        if self.on_step is not None:
-            self.on_step(done)
-        self._on_done(done)
+        self._on_done(live, replace(step, waited_s=waited, kept_s=0.0 if ended is None else now - ended))
         if step.more or live.inbox or live.has_translations:
             self.wake(live)
 

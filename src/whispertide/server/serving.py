@@ -220,7 +220,7 @@ def assemble(
     last = contextlib.ExitStack()
     last.callback(translations.close)
     if (traces := from_environment()) is not None:
-        hub.scheduler.on_step = traces.step_taken
+        hub.traces = traces
         last.callback(traces.close)
     if journal is None:
         return hub, last.close

@@ -3,11 +3,10 @@
 `journal` keeps them in one SQLite file of one server, `nats_journal` in NATS JetStream for any number of servers.
 """
 
-import logging
-import pickle
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
@@ -15,14 +14,13 @@ from whispertide.events import Event, from_dict, to_dict
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.journal_values import AUDIO, dump_state, load_state, pack, samples_of, unpack
-from whispertide.server.live import Command, LiveSession, Observer
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Command, Observer
 from whispertide.server.outbox import Entry, Mark
 from whispertide.server.protocols.base import Audio, Settings
 from whispertide.session_state import SessionState
 from whispertide.translation.translating import TranslationState
 from whispertide.types import SAMPLE_RATE
-
-log = logging.getLogger("whispertide.server")
 
 _STATE_EVERY = 5 * SAMPLE_RATE  # of audio without an event
 
@@ -97,32 +95,26 @@ class JournalProgress:
         return True
 
 
-class SessionJournal(Observer, Protocol):
-    """Stores sessions, so that they survive the death of their server.
+class SessionJournal(Observer[LiveSession]):
+    """Stores sessions, so that they survive the death of their server. `live.safe` follows once a command is written.
 
-    A shared one is asked for a session when its client comes back, not when the server starts.
+    failing  while nothing can be written
+    shared   whether other servers have the same journal; then it is asked for a session when its client comes back, not
+             when the server starts
     """
 
-    @property
-    def failing(self) -> bool:
-        """True while nothing can be written."""
+    failing: bool
+    shared: bool
 
-    @property
-    def shared(self) -> bool:
-        """True if other servers have the same journal."""
-
-    def opened(self, live: LiveSession, settings: Settings) -> Observer:
+    @abstractmethod
+    def opened(self, live: LiveSession, settings: Settings) -> "SessionJournal":
         """Begin the record of a session."""
 
-    def put(self, live: LiveSession, command: Command) -> None:
-        """Write a command; `live.safe` follows once it is written. Called in the event loop."""
-
-    def acknowledged(self, live: LiveSession, seq: int) -> None:
-        """Note that the client has the events up to `seq`."""
-
+    @abstractmethod
     def is_ahead(self, live: LiveSession) -> bool:
         """True if the client may have received events that are not written yet."""
 
+    @abstractmethod
     def discard(self, session: str) -> None:
         """Drop a session that cannot go on."""
 
@@ -144,19 +136,11 @@ def mark_safe(live: LiveSession, command: Command) -> Callable[[], None]:
     return safe
 
 
-def snapshot_of(live: LiveSession) -> tuple[bytes, int] | None:
+def snapshot_of(live: LiveSession) -> tuple[bytes, int]:
     """Pickle the state of a session, without its audio, and return it with the first sample that it needs.
 
-    None for a state that cannot be kept, which the log says.
+    Raises `PicklingError`, `TypeError` or `AttributeError` for a state that cannot be kept.
     """
-    try:
-        return _snapshot(live)
-    except (pickle.PicklingError, TypeError, AttributeError):
-        log.exception("state cannot be kept", extra={"session": live.id})
-        return None
-
-
-def _snapshot(live: LiveSession) -> tuple[bytes, int]:
     state = live.session.snapshot()
     needed = state.buffer.start
     translation = None if live.translation is None else live.translation.snapshot()

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Hypothesis, RoundStats
 from whispertide.extras import require
-from whispertide.server.live import Command, LiveSession
+from whispertide.server.live import LiveSession
+from whispertide.server.observers import Observer, Step
 from whispertide.server.outbox import Entry
-from whispertide.server.scheduler import Done
 from whispertide.types import seconds
 
 if TYPE_CHECKING:  # an extra
@@ -35,25 +35,25 @@ _WHERE = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _S = 1_000_000_000  # of a second in OpenTelemetry's units
 
 
-class Traces:
-    """Spans of live sessions. Observes those that had a round, so that it learns of their end."""
+class Traces(Observer[LiveSession]):
+    """Spans of live sessions."""
 
     def __init__(self, provider: "TracerProvider") -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("whispertide")
         self._sessions: dict[str, Span] = {}
 
-    def step_taken(self, done: Done) -> None:
+    def told(self, live: LiveSession, step: Step) -> None:
         """Record a step; one without a round leaves no span."""
-        if not done.step.rounds:
+        if not step.rounds:
             return
-        session, stats = self._of(done.live), _stats_of(done.step.entries)
+        session, stats = self._of(live), _stats_of(step.entries)
         end = time.time_ns()
-        computed = end - round(done.kept_s * _S)
-        began = computed - round(done.step.round_s * _S)
-        start = began - round(done.waited_s * _S)
+        computed = end - round(step.kept_s * _S)
+        began = computed - round(step.round_s * _S)
+        start = began - round(step.waited_s * _S)
         span = self._span("round", session, start)
-        span.set_attribute("whispertide.behind_s", seconds(done.step.behind))
+        span.set_attribute("whispertide.behind_s", seconds(step.behind))
         self._span("queue", span, start).end(began)
         if stats is not None:
             encoded = began + round(stats.encode_s * _S)
@@ -61,12 +61,9 @@ class Traces:
             decode = self._span("decode", span, encoded)
             decode.set_attribute("whispertide.tokens", stats.tokens)
             decode.end(encoded + round(stats.decode_s * _S))
-        if done.kept_s:
+        if step.kept_s:
             self._span("journal", span, computed).end(end)
         span.end(end)
-
-    def step(self, live: LiveSession, taken: Sequence[Command], entries: Sequence[Entry]) -> None:
-        """Do nothing: `step_taken` also knows the waiting time."""
 
     def closed(self, live: LiveSession) -> None:
         """End the span of the session."""
@@ -88,7 +85,6 @@ class Traces:
             about = {"session": live.id[:8], "model": live.model, "protocol": live.protocol}
             about["recipe"] = live.asked_recipe.name
             attributes = {f"whispertide.{name}": value for name, value in about.items()}
-            live.observers = (*live.observers, self)
             self._sessions[live.id] = self._tracer.start_span("session", attributes=attributes)
         return self._sessions[live.id]
 

@@ -4,6 +4,7 @@ A session says what it has to say as ever. Translations come among later entries
 a bounded time. Knows no sockets.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from whispertide.server.outbox import Entry
 from whispertide.server.protocols.base import Settings
 from whispertide.translation.translating import Translating, TranslationState
 from whispertide.translation.translator import Request, TranslationOptions, Translator, TranslatorError
+
+log = logging.getLogger("whispertide.server")
 
 PATIENCE_S = 20.0  # that a session's end waits for its last translations
 
@@ -53,7 +56,7 @@ class Translations:
             return None
         translator = self.translator or _Gone()
         wanted = TranslationOptions(settings.translate_to, settings.correct)
-        made = LiveTranslation(Translating(translator, wanted, wake=wake))
+        made = LiveTranslation(Translating(translator, wanted, private=self.translator is not None, wake=wake))
         made.set_language(options, languages)
         return made
 
@@ -65,10 +68,13 @@ class Translations:
 
 @dataclass(slots=True)
 class LiveTranslation:
-    """The translation of one session. `end` is the session's last event, while it waits."""
+    """The translation of one session, which goes on without it should it break. `end` is the session's last event,
+    while it waits.
+    """
 
     stream: Translating
     end: End | None = None
+    _broken: bool = False
     _patience: threading.Timer | None = field(default=None, repr=False)
 
     @property
@@ -80,6 +86,22 @@ class LiveTranslation:
         """Take the entries of a step; returns them with the translations that are there. An `End` stays here until
         there are no more to come.
         """
+        if self._broken:
+            return list(entries)
+        before = self.end
+        try:
+            return self._add(entries)
+        except Exception:  # a defect here must not cost the session anything
+            log.exception("a session's translation failed; it goes on without")
+            return [_failure(entries), *entries, *self._give_back(before)]
+
+    def _give_back(self, end: End | None) -> list[End]:
+        """Stop, and return the `End` that waited here."""
+        self._broken, self.end = True, None
+        self.close()
+        return [] if end is None else [end]
+
+    def _add(self, entries: Sequence[Entry]) -> list[Entry]:
         told: list[Entry] = []
         for entry in entries:
             if isinstance(entry, Event):
@@ -127,6 +149,11 @@ class LiveTranslation:
             self._patience = threading.Timer(PATIENCE_S, self.stream.give_up)
             self._patience.daemon = True
             self._patience.start()
+
+
+def _failure(entries: Sequence[Entry]) -> Error:
+    at = next((entry.at for entry in entries if isinstance(entry, Event)), 0)
+    return Error(0, at, "translations fail, captions go on: the server made a mistake", fatal=False)
 
 
 class _Gone:

@@ -8,17 +8,20 @@ does not read at all is closed. So nobody who watches costs the speaker anything
 
 import asyncio
 import contextlib
+import logging
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from whispertide.server.access import AccessControl
 from whispertide.server.addresses import party_of
-from whispertide.server.broadcasts import Broadcast, CrowdedError
+from whispertide.server.broadcasts import FAILED, Broadcast, CrowdedError
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import CLOSE_CODES
 from whispertide.server.sockets import TOO_FAST
 from whispertide.server.websocket import refuse
+
+log = logging.getLogger("whispertide.server")
 
 _PACE_S = 0.1  # between two messages to a viewer
 _STILL_S = 15.0  # without anything new: then a message without text says that the connection stands
@@ -74,6 +77,9 @@ async def _watch(socket: WebSocket, hub: Hub, broadcast: Broadcast, party: str) 
         return done.result()
     except (WebSocketDisconnect, RuntimeError, OSError):  # however it shows that nobody is there
         return 1000, ""
+    except Exception:  # a defect in the captions: the viewer is told
+        log.exception("a viewer failed")
+        return FAILED
     finally:
         for task in (reader, writer):
             task.cancel()
@@ -91,7 +97,7 @@ async def _listen(socket: WebSocket, hub: Hub, party: str) -> tuple[int, str]:
 async def _tell(socket: WebSocket, hub: Hub, broadcast: Broadcast) -> tuple[int, str]:
     """Send what is new, as fast as the viewer reads."""
     run, position = _place(socket)
-    while not broadcast.closed:
+    while broadcast.closed is None:
         changed = broadcast.changed  # before it is looked at: whatever comes in the meantime sets this very one
         position, message = broadcast.captions.message(run, position)
         run = broadcast.captions.run
@@ -105,7 +111,7 @@ async def _tell(socket: WebSocket, hub: Hub, broadcast: Broadcast) -> tuple[int,
             async with asyncio.timeout(_STILL_S):
                 await changed.wait()
         await asyncio.sleep(_PACE_S)
-    return broadcast.closed, "the speaker ended this address" if broadcast.closed else ""
+    return broadcast.closed
 
 
 def _place(socket: WebSocket) -> tuple[str, int]:

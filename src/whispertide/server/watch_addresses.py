@@ -47,6 +47,7 @@ class WatchAddresses:
             raise HttpError(400, str(error)) from error
         if live is not None:
             broadcasts.attach(broadcast, live.id, live.session.options.language)
+            live.observers.add(live, "broadcast", lambda: broadcasts)
         if names is not None:
             broadcasts.name(broadcast, names)
         path = f"watch/{broadcast.key}"

@@ -74,11 +74,16 @@ def settled(vectors: FloatArray, most: int) -> list[int]:
     while len(groups) > _AT_ONCE:
         parts = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
         fewer = [group for part in parts for group in _joined(vectors, part, _SURELY, len(part))]
-        if len(fewer) > 0.9 * len(groups):  # hardly two are alike: then nobody can tell
-            return [1] * len(vectors)
+        if len(fewer) > 0.9 * len(groups):  # the rest are odd moments, which are like nothing
+            groups = sorted(fewer, key=len, reverse=True)[:_AT_ONCE]
+            if len(groups[0]) < _LEAST:  # hardly two are alike: then nobody can tell
+                return [1] * len(vectors)
+            break
         groups = fewer
-    groups = _joined(vectors, groups, _ALIKE, most)
-    large = [group for group in groups if len(group) >= _LEAST] or [max(groups, key=len)]
+    groups = _joined(vectors, groups, _ALIKE, len(groups))
+    # A moment is no voice: counted as one, it would leave two of them to be joined.
+    lasting = [group for group in groups if len(group) >= _LEAST] or [max(groups, key=len)]
+    large = _joined(vectors, lasting, _ALIKE, most)
     means = np.stack([vectors[group].sum(axis=0) for group in large])
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
     chosen = np.argmax(vectors @ means.T, axis=1)

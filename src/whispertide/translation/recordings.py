@@ -5,7 +5,8 @@
     others, problems = translation.finish(samples)
 
 A sentence goes out alone, however long that takes, so each translation has the time of its sentence. Whoever reads the
-recording is held back where too much waits.
+recording is held back where too much waits. Where no thread may wait, `add` and `end` return at once, and `has_room`
+and `is_done` say when to go on.
 """
 
 from dataclasses import dataclass, field
@@ -32,13 +33,15 @@ def take_segment(translating: Translating, segment: OfflineSegment) -> None:
 @dataclass(slots=True)
 class RecordingTranslation:
     """The translation of one recording. `language` is what is known of that of the speech from the start; with the
-    `task` of translating into English the text is English. `close` may come from another thread, and ends every wait.
+    `task` of translating into English the text is English. `private` is as for `Translating`. `close` may come from
+    another thread, and ends every wait.
     """
 
     translator: Translator
     options: TranslationOptions
     language: str | None = None
     task: Task = "transcribe"
+    private: bool = False
     _stream: Translating = field(init=False)
     _others: list[OtherText] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
@@ -48,23 +51,47 @@ class RecordingTranslation:
         """Raises `OptionError` for a target that the translator cannot do."""
         is_english = self.task == "translate"
         language = "en" if is_english else self.language
-        self._stream = Translating(self.translator, self.options, language=language, fixed=is_english, most_chars=0)
+        self._stream = Translating(
+            self.translator, self.options, language=language, fixed=is_english, whole=True, private=self.private
+        )
 
     def take(self, segment: OfflineSegment) -> None:
         """Take the next segment; waits while too much is to be translated."""
-        take_segment(self._stream, segment)
-        while not (self._closed or self._stream.has_room):
+        self.add(segment)
+        while not self.has_room:
             self._stream.wait(_POLL_S)
-            self._collect()
 
     def finish(self, end: int) -> tuple[tuple[OtherText, ...], tuple[str, ...]]:
         """The recording ends at a sample. Waits for the last translations; returns all, and what went wrong."""
+        self.end(end)
+        while not self.is_done:
+            self._stream.wait(_POLL_S)
+        return self.made
+
+    def add(self, segment: OfflineSegment) -> None:
+        """Take the next segment."""
+        take_segment(self._stream, segment)
+
+    def end(self, end: int) -> None:
+        """The recording ends at a sample."""
         self._stream.take(End(0, end, end))
         self._stream.finish()
-        while not (self._closed or self._stream.is_done):
-            self._stream.wait(_POLL_S)
-            self._collect()
+
+    @property
+    def has_room(self) -> bool:
+        """False while so much is to be translated that the recording need not be read on."""
         self._collect()
+        return self._closed or self._stream.has_room
+
+    @property
+    def is_done(self) -> bool:
+        """True if nothing more comes of what was taken."""
+        self._collect()
+        return self._closed or self._stream.is_done
+
+    @property
+    def made(self) -> tuple[tuple[OtherText, ...], tuple[str, ...]]:
+        """All translations so far, and what went wrong."""
         return tuple(self._others), tuple(self._problems)
 
     def close(self) -> None:

@@ -77,8 +77,11 @@ class Translating:
     """The translation of one session. Safe for use by several threads.
 
     `language` is that of the text, as far as it is known from the start; if it is `fixed` no detected one counts, such
-    as that of speech that Whisper translates. Sentences that wait go out together up to `most_chars`; 0: each alone.
-    `wake` is called from another thread whenever `ready` has something.
+    as that of speech that Whisper translates. Sentences that wait go out together. Those of a `whole` recording go out
+    each alone, and one that is in the wanted language already is its own translation: the translations are a text of
+    their own then, which lacks nothing.
+    With `private` the reason of a failure goes to the log alone: it may name the translator's address, and whoever
+    reads the events did not choose it. `wake` is called from another thread whenever `ready` has something.
     """
 
     def __init__(
@@ -88,7 +91,8 @@ class Translating:
         *,
         language: str | None = None,
         fixed: bool = False,
-        most_chars: int = MOST_CHARS,
+        whole: bool = False,
+        private: bool = False,
         wake: Callable[[], None] = lambda: None,
         pauses_s: Sequence[float] = _PAUSES_S,
     ) -> None:
@@ -96,7 +100,7 @@ class Translating:
         for target in options.targets:
             translator.check(target)
         self.translator, self.options = translator, options
-        self._wake, self._pauses_s, self._most_chars = wake, pauses_s, most_chars
+        self._wake, self._pauses_s, self._whole, self._private = wake, pauses_s, whole, private
         self._language, self._fixed = language, fixed
         self._segmenter = Segmenter()
         self._changed = threading.Condition()  # guards all that follows
@@ -217,7 +221,7 @@ class Translating:
 
     def _wanted(self, sentence: Sentence) -> bool:
         """True if anything is to be made of it: what is in the language already needs no translation."""
-        return self.options.correct or sentence.language != self.options.to
+        return self._whole or self.options.correct or sentence.language != self.options.to
 
     def _size(self) -> int:
         return sum(len(sentence.text) for sentence in islice(self._waiting, self._asked, None))
@@ -280,7 +284,7 @@ class Translating:
             count, size = 0, 0
             for sentence in fresh:
                 size += len(sentence.text)
-                if count and (size > self._most_chars or sentence.language != fresh[0].language):
+                if count and (self._whole or size > MOST_CHARS or sentence.language != fresh[0].language):
                     break
                 count += 1
             self._asked += count
@@ -288,9 +292,9 @@ class Translating:
 
     def _ask(self, batch: _Batch, target: str | None) -> Event | None:
         source = batch.sentences[0].language
-        if target is not None and source == target:
-            return None
         texts = tuple(sentence.text for sentence in batch.sentences)
+        if target is not None and source == target:
+            return Translation(0, batch.end, batch.start, batch.end, target, " ".join(texts)) if self._whole else None
         text = self.translator.translate(Request(texts, source, target, batch.before))
         if target is None:
             return Correction(0, batch.end, batch.start, batch.end, text)
@@ -312,7 +316,7 @@ class Translating:
         with self._changed:
             if self._closed or self._off:
                 return
-            news: list[Event] = [] if self._told else [Error(0, batch.end, _failure(error), fatal=False)]
+            news: list[Event] = [] if self._told else [Error(0, batch.end, self._say(error), fatal=False)]
             self._told = True
             outage = error.failure == "outage" and not self._finishing
             if outage:
@@ -328,6 +332,12 @@ class Translating:
         self._wake()
         if outage:
             self._pause()
+
+    def _say(self, error: TranslatorError) -> str:
+        if not self._private:
+            return f"{_failure(error)} ({error})"
+        log.warning("translations fail", extra={"problem": str(error)})
+        return _failure(error)
 
     def _pause(self) -> None:
         """Wait before the next request: until the end of the session at the longest."""
@@ -345,7 +355,7 @@ def _failure(error: TranslatorError) -> str:
         "outage": "sentences wait until it answers",
         "lasting": "there are none in this session",
     }[error.failure]
-    return f"translations fail, captions go on: {goes_on} ({error})"
+    return f"translations fail, captions go on: {goes_on}"
 
 
 def _loss(count: int) -> str:

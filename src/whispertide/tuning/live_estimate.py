@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whispertide.checkpoint.attachments import BUNDLED
-from whispertide.checkpoint.short import KIND
-from whispertide.options import EngineOptions
+from whispertide.checkpoint.attachments import BUNDLED, report_in
+from whispertide.checkpoint.short import KIND, prefers_merged
+from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
 from whispertide.tuning.speed import BEAM, BLOCK, Speed
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
@@ -28,8 +28,9 @@ RULE = (
     "words. Models that were not measured are estimated from the sizes of their matrices."
 )
 
-# Width, encoder layers, decoder layers of the published models.
+# Width, encoder layers, decoder layers of the published models, first of the one that commands take by default.
 _SHAPES: Mapping[str, tuple[int, int, int]] = {
+    DEFAULT_MODEL: (512, 6, 6),
     "tiny.en": (384, 4, 4),
     "base.en": (512, 6, 6),
     "small.en": (768, 12, 12),
@@ -100,13 +101,15 @@ class Shape:
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
     """Facts about the measured checkpoint: whether it is made for short windows, the results of `whispertide tune` for
-    an engine of these options, and the files, next to which there may be adapters.
+    an engine of these options, and the files, next to which there may be adapters. `merged_is_better`: it makes fewer
+    errors with merged padding, though it is made for short windows.
     """
 
     short: bool = True
     tuned: "Calibration | None" = None
     options: EngineOptions = field(default_factory=EngineOptions)
     checkpoint: "Checkpoint | None" = None
+    merged_is_better: bool = False
 
     def is_adapted(self, recipe: "Recipe") -> bool:
         """True if the checkpoint has what a recipe needs; an unknown one has no adapter."""
@@ -120,25 +123,34 @@ NOTHING = CheckpointFacts(short=False)
 def estimate_live(
     speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: CheckpointFacts = NOTHING
 ) -> list[LiveEstimate]:
-    """Estimate every recipe, as the checkpoint gets it: for the measured model, with the `known` facts, then for the
-    published ones, of which only the adapters in the package are known.
+    """Estimate every recipe, as the checkpoint gets it: the default recipe first, and of each the measured model, with
+    the `known` facts, then the published ones, of which only the adapters in the package are known.
     """
     own = Shape.of(dims)
     shapes = {speed.model: own, **{name: Shape(*sizes) for name, sizes in _SHAPES.items() if name != speed.model}}
+    facts = {name: known if name == speed.model else published_facts(name) for name in shapes}
     return [
-        _estimate(name, _Machine(speed, own, shape), recipe, known if name == speed.model else published_facts(name))
-        for recipe in recipes.values()
+        _estimate(name, _Machine(speed, own, shape), recipe, facts[name])
+        for recipe in sorted(recipes.values(), key=lambda recipe: recipe.name != DEFAULT_RECIPE)
         for name, shape in shapes.items()
     ]
 
 
 def published_facts(name: str) -> CheckpointFacts:
     """Facts about a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
-    return CheckpointFacts(short=KIND.place(BUNDLED / name).is_file())
+    path = KIND.place(BUNDLED / name)
+    return CheckpointFacts(path.is_file(), merged_is_better=prefers_merged(report_in(path)))
 
 
 def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:
-    framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options).recipe
+    framed = choose_framing(
+        recipe,
+        known.short,
+        lambda: machine.costs,
+        known.tuned,
+        known.options,
+        merged_is_better=lambda: known.merged_is_better,
+    ).recipe
     seconds = machine.round_s(framed)
     load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
     return LiveEstimate(
