@@ -119,6 +119,16 @@ def test_speech_in_the_language_already_is_not_sent(run: Run, talk: Path) -> Non
     assert " ".join(result.stdout.split()) == LINE
 
 
+@pytest.mark.parametrize("stream", [(), ("--pace", "max")])
+def test_a_file_of_its_own_has_what_was_said_in_the_language(
+    run: Run, talk: Path, tmp_path: Path, stream: tuple[str, ...]
+) -> None:
+    with chat_server() as chat:
+        run("transcribe", talk, *stream, "-o", tmp_path / "talk.txt", "--translate-to", "en", *asking(chat)[2:])
+        assert chat.requests == []
+    assert " ".join((tmp_path / "talk.en.txt").read_text().split()) == LINE
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -651,7 +651,7 @@ async def lines_of(client: httpx.AsyncClient, data: bytes, begun: asyncio.Event)
 @pytest.mark.parametrize("drain_s", [30.0, 0.2])
 def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
     """One is streamed, one waits and one is still coming. Nothing is logged as an error."""
-    model = OfflineModel(delay_s=0.1)
+    model = OfflineModel(delay_s=1.0)  # so slow that all three are there before one is done, on any machine
     form = b"--x\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n" + wav(2) + b"\r\n--x--\r\n"
     head = (
         b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
@@ -659,7 +659,7 @@ def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
     )
 
     async def body() -> None:
-        async with served(replace(limited(), drain_s=drain_s), model) as (server, hub):
+        async with served(replace(limited(stall_s=120), drain_s=drain_s), model) as (server, hub):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             async with web_client(server) as client:
                 writer.write(head + form[:1000])
@@ -667,8 +667,10 @@ def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
                 streamed = asyncio.create_task(lines_of(client, wav(40), begun))
                 await begun.wait()
                 waiting = asyncio.create_task(post(client, wav(4)))
-                while hub.files < 3:
-                    await asyncio.sleep(0.01)
+                async with asyncio.timeout(60):
+                    while hub.files < 3:
+                        await asyncio.sleep(0.01)
+                model.offline.delay_s = 0.1
                 server.should_exit = True
                 if drain_s > 1:
                     writer.write(form[1000:])

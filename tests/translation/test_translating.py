@@ -98,10 +98,10 @@ def test_what_is_in_the_language_already_is_not_sent() -> None:
     assert [request.sentences for request in translator.requests] == [("Hello.",)]
 
 
-def test_of_a_whole_recording_nothing_is_left_out() -> None:
-    """Its translation is a file of its own, which would lack what was said in that language."""
+def test_of_a_text_of_its_own_nothing_is_left_out() -> None:
+    """It would lack what was said in that language."""
     translator = ScriptedTranslator()
-    translating = Translating(translator, FRENCH, whole=True)
+    translating = Translating(translator, FRENCH, apart=True)
     for event in (Language(0, 0, "fr", 0.9), said("Bonjour."), TURN_END, Language(0, 0, "en", 0.9), said("Hello.", 9)):
         translating.take(event)
     translating.take(TURN_END)

@@ -129,7 +129,10 @@ class Job(ABC):
         return [(Writer(target), language) for target, language in self.translator.targets(self.targets)]
 
     def _begin_translation(self, *, live: bool = False) -> "Translating | None":
-        return None if self.translator is None else self.translator.begin(self.transcriber, self.options, live=live)
+        if self.translator is None:
+            return None
+        apart = bool(self.translator.targets(self.targets))
+        return self.translator.begin(self.transcriber, self.options, live=live, apart=apart)
 
     def _save(self, writers: Sequence[Writer], others: Sequence[tuple[Writer, str | None]]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and the paths."""

@@ -33,15 +33,17 @@ class ChosenTranslator:
     translator: "Translator"
     options: "TranslationOptions"
 
-    def begin(self, transcriber: "Transcriber", options: DecodeOptions, *, live: bool) -> "Translating":
-        """Begin the translation of one recording or stream. Where nothing is `live` a sentence goes out alone, however
-        long that takes: so subtitles have its times.
+    def begin(self, transcriber: "Transcriber", options: DecodeOptions, *, live: bool, apart: bool) -> "Translating":
+        """Begin the translation of one recording or stream, with files `apart` or without. Where nothing is `live` a
+        sentence goes out alone, however long that takes: so subtitles have its times.
         """
         from whispertide.translation.translating import Translating
 
         is_english = options.task == "translate"  # what Whisper writes then, whatever is spoken
         language = "en" if is_english else transcriber.language_of(options, None)
-        return Translating(self.translator, self.options, language=language, fixed=is_english, whole=not live)
+        return Translating(
+            self.translator, self.options, language=language, fixed=is_english, whole=not live, apart=apart
+        )
 
     def targets(self, targets: Sequence[Target]) -> "list[tuple[Target, str | None]]":
         """The files of translations, with their languages (None: corrections), next to those of the transcript.

@@ -52,7 +52,13 @@ class RecordingTranslation:
         is_english = self.task == "translate"
         language = "en" if is_english else self.language
         self._stream = Translating(
-            self.translator, self.options, language=language, fixed=is_english, whole=True, private=self.private
+            self.translator,
+            self.options,
+            language=language,
+            fixed=is_english,
+            whole=True,
+            apart=True,
+            private=self.private,
         )
 
     def take(self, segment: OfflineSegment) -> None:

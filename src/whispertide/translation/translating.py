@@ -77,9 +77,9 @@ class Translating:
     """The translation of one session. Safe for use by several threads.
 
     `language` is that of the text, as far as it is known from the start; if it is `fixed` no detected one counts, such
-    as that of speech that Whisper translates. Sentences that wait go out together. Those of a `whole` recording go out
-    each alone, and one that is in the wanted language already is its own translation: the translations are a text of
-    their own then, which lacks nothing.
+    as that of speech that Whisper translates. Sentences that wait go out together, those of a `whole` recording each
+    alone. Where the translations stand `apart`, as a text of their own, a sentence that is in the wanted language
+    already is its own translation: else the text would lack it.
     With `private` the reason of a failure goes to the log alone: it may name the translator's address, and whoever
     reads the events did not choose it. `wake` is called from another thread whenever `ready` has something.
     """
@@ -92,6 +92,7 @@ class Translating:
         language: str | None = None,
         fixed: bool = False,
         whole: bool = False,
+        apart: bool = False,
         private: bool = False,
         wake: Callable[[], None] = lambda: None,
         pauses_s: Sequence[float] = _PAUSES_S,
@@ -100,7 +101,8 @@ class Translating:
         for target in options.targets:
             translator.check(target)
         self.translator, self.options = translator, options
-        self._wake, self._pauses_s, self._whole, self._private = wake, pauses_s, whole, private
+        self._wake, self._pauses_s, self._private = wake, pauses_s, private
+        self._whole, self._apart = whole, apart
         self._language, self._fixed = language, fixed
         self._segmenter = Segmenter()
         self._changed = threading.Condition()  # guards all that follows
@@ -221,7 +223,7 @@ class Translating:
 
     def _wanted(self, sentence: Sentence) -> bool:
         """True if anything is to be made of it: what is in the language already needs no translation."""
-        return self._whole or self.options.correct or sentence.language != self.options.to
+        return self._apart or self.options.correct or sentence.language != self.options.to
 
     def _size(self) -> int:
         return sum(len(sentence.text) for sentence in islice(self._waiting, self._asked, None))
@@ -294,7 +296,7 @@ class Translating:
         source = batch.sentences[0].language
         texts = tuple(sentence.text for sentence in batch.sentences)
         if target is not None and source == target:
-            return Translation(0, batch.end, batch.start, batch.end, target, " ".join(texts)) if self._whole else None
+            return Translation(0, batch.end, batch.start, batch.end, target, " ".join(texts)) if self._apart else None
         text = self.translator.translate(Request(texts, source, target, batch.before))
         if target is None:
             return Correction(0, batch.end, batch.start, batch.end, text)
