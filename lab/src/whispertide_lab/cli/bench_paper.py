@@ -67,6 +67,14 @@ def paper(
     pieces: PiecesOption = PIECES,
     align: AlignOption = False,
     aligner: AlignerOption = "",
+    hush: Annotated[
+        str,
+        typer.Option(
+            "--hush",
+            metavar="FILE,FILE",
+            help="WhisperFlow: hush words (.npz, .csv) that are compared. Default: those next to the checkpoint.",
+        ),
+    ] = "",
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     page: Annotated[
@@ -95,6 +103,7 @@ def paper(
     setup = Setup(
         *(clock, quick, excerpt, seed, engine, names_in(models), align or bool(aligner), aligner, pieces),
         usual_s=PAPER_EXCERPT_S,
+        hush=tuple(map(Path, names_in(hush))),
     )
     outcomes: dict[tuple[str, str], Outcome] = {}
     codes: list[ExitCode] = []
