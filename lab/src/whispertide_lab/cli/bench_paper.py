@@ -90,6 +90,7 @@ def paper(
     """
     require("lab", "measuring")
     from whispertide.checkpoint.names import find_model
+    from whispertide.methods.short.hush import HushWord
     from whispertide.understand.checkpoint import is_late
     from whispertide_lab.evaluation import papers
     from whispertide_lab.evaluation.grid import Setup
@@ -103,7 +104,7 @@ def paper(
     setup = Setup(
         *(clock, quick, excerpt, seed, engine, names_in(models), align or bool(aligner), aligner, pieces),
         usual_s=PAPER_EXCERPT_S,
-        hush=tuple(map(Path, names_in(hush))),
+        hush=tuple(HushWord.load(Path(file)) for file in names_in(hush)),
     )
     outcomes: dict[tuple[str, str], Outcome] = {}
     codes: list[ExitCode] = []

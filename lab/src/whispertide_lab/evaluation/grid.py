@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
+from whispertide.methods.short.hush import HushWord
 from whispertide.options import EngineOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
@@ -35,7 +35,7 @@ class Setup:
     excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else `usual_s`
     pieces      of each excerpt, in as many voices
     usual_s     how much of a corpus is measured where nobody asked; None: all
-    hush        files of hush words that are compared, in place of those next to the checkpoint
+    hush        hush words that are compared, in place of those next to the checkpoint
     align       words without exact times are placed by forced alignment
     aligner     the model that does it; empty: the first model
     """
@@ -50,7 +50,7 @@ class Setup:
     aligner: str = ""
     pieces: int = PIECES
     usual_s: float | None = None
-    hush: tuple[Path, ...] = ()
+    hush: tuple[HushWord, ...] = ()
 
     @property
     def length_s(self) -> float | None:

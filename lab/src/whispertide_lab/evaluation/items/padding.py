@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from whispertide_lab.evaluation.runner import Runner
 
 ZEROS_S = (0.5, 1, 2, 5)  # as long as hush words, and the longest of the paper
-NOISE_S = (1, 5)
+NOISE_S = (5,)
 NOISE_BELOW_DB = 30.0  # of the white noise after a clip, measured from the clip's own level
 CLIPS, QUICK_CLIPS = 200, 12
 ENDLESS = "texts without end"
@@ -195,8 +195,8 @@ def _about_clips(runner: "Runner") -> str:
 def _hush_words(runner: "Runner") -> list[HushWord]:
     """Those that were asked for, or that lie next to the checkpoint; the shortest first."""
     folder = runner.transcriber(runner.models[0]).model.checkpoint.folder
-    files = runner.setup.hush or sorted(folder.glob("hush-*.npz"))
-    return sorted(map(HushWord.load, files), key=lambda word: word.seconds)
+    words = runner.setup.hush or tuple(map(HushWord.load, sorted(folder.glob("hush-*.npz"))))
+    return sorted(words, key=lambda word: word.seconds)
 
 
 def _paddings(runner: "Runner") -> list[Padded]:
