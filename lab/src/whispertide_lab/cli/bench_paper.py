@@ -72,7 +72,8 @@ def paper(
         typer.Option(
             "--hush",
             metavar="FILE,FILE",
-            help="WhisperFlow: hush words (.npz, .csv) that are compared. Default: those next to the checkpoint.",
+            help="Hush words (.npz, .csv) in place of those next to the checkpoint: all for WhisperFlow's table 1, "
+            "figure 11 and text, the first for recipes.",
         ),
     ] = "",
     clock: ClockOption = "simulated",

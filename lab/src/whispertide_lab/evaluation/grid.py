@@ -35,7 +35,7 @@ class Setup:
     excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else `usual_s`
     pieces      of each excerpt, in as many voices
     usual_s     how much of a corpus is measured where nobody asked; None: all
-    hush        hush words that are compared, in place of those next to the checkpoint
+    hush        hush words in place of those next to the checkpoint: the first for recipes, all to be compared
     align       words without exact times are placed by forced alignment
     aligner     the model that does it; empty: the first model
     """
