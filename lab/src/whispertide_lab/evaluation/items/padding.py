@@ -1,20 +1,21 @@
 """WhisperFlow's table 1 and figure 11, and what it says of the length of hush words: what padding costs, what its
 absence costs, and what a hush word saves.
 
-Every way hears the same clips, one by one, with the same single decode: greedy, without timestamps, without text before
-it and without a second try. Only what stands after the samples differs. A hush word is a part of the sound, as in the
-paper: Whisper's floor counts from the loudest cell of both. With the floor of the clip alone, as streams have it here,
-it is a row of its own; so are merged padding and the checkpoint's adapter for short windows, which the paper has not.
+Every way hears the same clips, one by one, with the same single decode: greedy, without timestamps, as hush words are
+trained, without text before it and without a second try. Only what stands after the samples differs. A hush word is a
+part of the sound, as in the paper: Whisper's floor counts from the loudest cell of both. Then come some ways as
+Whisper's own program decodes, which goes on where a text ends early and tries again at higher temperatures; and merged
+padding and the checkpoint's adapter for short windows, which the paper has not.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whispertide.methods.short.hush import HushWord
-from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
+from whispertide.streaming.framing import BARE, MEL_PER_S, PAD30, Framing, Merged
 from whispertide.tuning.drawing import Curve, Line, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray, seconds
@@ -25,6 +26,7 @@ from whispertide_lab.evaluation.store import Json
 from whispertide_lab.evaluation.wer import Counts, align
 
 if TYPE_CHECKING:
+    from whispertide.decoding.longform import Frame
     from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
     from whispertide_lab.evaluation.runner import Runner
@@ -43,8 +45,8 @@ INVENTED = ("invented words a minute", ENDLESS)  # where nothing was said
 class Way:
     """How a clip ends: `framing`, and `seconds` of silence, noise or a hush word after its samples.
 
-    apart    the hush word does not count for Whisper's floor
     adapted  heard by the checkpoint with its adapter for short windows
+    looped   decoded as by Whisper's program: with timestamps, beam 5 and fallbacks, until all audio is dealt with
     """
 
     name: str
@@ -52,13 +54,13 @@ class Way:
     framing: Framing = BARE
     noise: bool = False
     hush: HushWord | None = None
-    apart: bool = False
     adapted: bool = False
+    looped: bool = False
 
     @property
     def kind(self) -> str:
         """The curve of figure 11 that it is a point of; empty for the others."""
-        if self.framing is not BARE or self.adapted or self.apart or not self.seconds:
+        if self.framing is not BARE or self.adapted or self.looped or not self.seconds:
             return ""
         return "hush" if self.hush else "noise" if self.noise else "zeros"
 
@@ -70,15 +72,6 @@ class Way:
             length = round(self.seconds * SAMPLE_RATE)
             after = _noise(clip, length) if self.noise else np.zeros(length, np.float32)
         return np.concatenate([clip, after])[:N_SAMPLES]
-
-    def mel(self, clip: FloatArray, n_mels: int) -> FloatArray:
-        """The normalised log-mel of that, [n_mels, frames]."""
-        from whispertide.features import Features, log_mel
-
-        if self.hush is None or not self.apart:
-            return log_mel(self.padded(clip), n_mels)
-        features = Features.of([clip], n_mels, self.hush.samples)
-        return features.followed(0, features.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +110,17 @@ class Padded:
 
 def ways(model: "WhisperModel", words: Sequence[HushWord]) -> list[Way]:
     """Padded, bare, with zeros, noise and each hush word after the clip; then what the paper has not."""
-    hushed = [Way(f"hush {word.seconds:g} s", word.seconds, hush=word) for word in words]
-    apart = [Way(f"{way.name}, the clip's floor", way.seconds, hush=way.hush, apart=True) for way in hushed[:1]]
-    adapted = [
-        Way(f"adapter, {way.name}", way.seconds, hush=way.hush, adapted=True) for way in (Way("none"), *hushed[:1])
-    ]
+    padded, hushed = Way("30 s", framing=PAD30), [Way(f"hush {w.seconds:g} s", w.seconds, hush=w) for w in words]
+    zeros = [Way(f"zeros {s:g} s", s) for s in ZEROS_S]
+    looped = [replace(way, name=f"{way.name}, whole program", looped=True) for way in (padded, zeros[-1], *hushed[:1])]
+    adapted = [replace(way, name=f"adapter, {way.name}", adapted=True) for way in (Way("none"), *hushed[:1])]
     return [
-        Way("30 s", framing=PAD30),
+        padded,
         Way("none"),
-        *(Way(f"zeros {s:g} s", s) for s in ZEROS_S),
+        *zeros,
         *(Way(f"noise {s:g} s", s, noise=True) for s in NOISE_S),
         *hushed,
-        *apart,
+        *looped,
         Way("merged padding", framing=Merged()),
         *(adapted if model.is_adapted else ()),
     ]
@@ -185,7 +177,8 @@ def _way_table(found: Sequence[Padded]) -> Table:
 def _about_clips(runner: "Runner") -> str:
     return (
         f"{ABOUT}, of {runner.corpus_name}, each heard by itself by {runner.models[0]} in one greedy decode without "
-        "timestamps. A text that has more tokens than anybody says in that time does not end, and its words count. "
+        "timestamps, or by Whisper's whole program: with timestamps, beam 5 and fallbacks. A text that has more tokens "
+        "than anybody says in that time does not end, and its words count. "
         f"Padding goes after the samples. Noise is {NOISE_BELOW_DB:g} dB below the clip. Intervals are by a bootstrap "
         "over clips."
     )
@@ -227,23 +220,55 @@ def _together(way: Way, clips: Sequence[Any], length: float) -> Padded:
 
 def _hear(model: "WhisperModel", way: Way, clip: Clip) -> Json:
     """What is heard of a clip of at most 30 s, its errors, and the encoder's GFLOP."""
-    from whispertide.decoding.window import decode_window
-    from whispertide.options import DecodeOptions
+    from whispertide.features import log_mel
     from whispertide_lab.evaluation.flops import encoder_gflop
 
     hearing = model.short if way.adapted else model
-    encoded = way.framing(hearing, way.mel(clip.samples, model.dims.n_mels))
-    options = DecodeOptions(timestamps=False, temperatures=(0.0,), max_tokens=limit(len(clip.samples)))
-    result = decode_window(hearing, encoded, options, language=clip.language)
-    nats, tokens = _loss(hearing, encoded, clip) if way.hush else (0.0, 0)
+    windows: list[Encoded] = []
+
+    def frame(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        windows.append(way.framing(model, mel, taps=taps))
+        return windows[-1]
+
+    samples = way.padded(clip.samples)
+    if way.looped:
+        text, ends = _whole(hearing, samples, clip, frame), True
+    else:
+        text, ends = _once(hearing, frame(hearing, log_mel(samples, model.dims.n_mels)), clip)
+    nats, tokens = _loss(hearing, windows[0], clip) if way.hush else (0.0, 0)
     return {
-        "text": result.text,
-        "counts": asdict(align(clip.words, result.text.split(), clip.language).words),
-        "gflop": encoder_gflop(model.dims, encoded.frames),
-        "endless": result.stop != "end_of_text",
+        "text": text,
+        "counts": asdict(align(clip.words, text.split(), clip.language).words),
+        "gflop": sum(encoder_gflop(model.dims, encoded.frames) for encoded in windows),
+        "endless": not ends,
         "nats": nats,
         "tokens": tokens,
     }
+
+
+def _once(model: "WhisperModel", encoded: "Encoded", clip: Clip) -> tuple[str, bool]:
+    """The text of one greedy decode, and whether it ends."""
+    from whispertide.decoding.window import decode_window
+    from whispertide.options import DecodeOptions
+
+    options = DecodeOptions(timestamps=False, temperatures=(0.0,), max_tokens=limit(len(clip.samples)))
+    result = decode_window(model, encoded, options, language=clip.language)
+    return result.text, result.stop == "end_of_text"
+
+
+def _whole(model: "WhisperModel", samples: FloatArray, clip: Clip, frame: "Frame") -> str:
+    """The text as Whisper's program makes it of the samples. The last second is not heard by itself (whisper.cpp)."""
+    from whispertide.decoding.longform import Transcription
+    from whispertide.features import Features
+    from whispertide.options import DecodeOptions
+
+    features = Features.of([samples], model.dims.n_mels)
+    options = DecodeOptions(language=clip.language, beam=5, word_timestamps=False)
+    transcription = Transcription(model, features, options, clip.language, seek=0, end=features.frames, frame=frame)
+    segments = []
+    while transcription.end - transcription.seek >= MEL_PER_S:
+        segments += transcription.next_window()
+    return " ".join(segment.text.strip() for segment in segments)
 
 
 def _loss(model: "WhisperModel", encoded: "Encoded", clip: Clip) -> tuple[float, int]:
