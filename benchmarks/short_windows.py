@@ -29,10 +29,11 @@ from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
 from whispertide.types import FloatArray, seconds, to_samples
 from whispertide_lab.evaluation.aligned import aligned
 from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.clips import limit
 from whispertide_lab.evaluation.corpora import open_corpus
 from whispertide_lab.evaluation.wer import align
 from whispertide_lab.speech.utterance import Utterance
-from whispertide_lab.training.short_lessons import limit, search
+from whispertide_lab.training.short_lessons import search
 
 LONGEST_S = 8.0
 

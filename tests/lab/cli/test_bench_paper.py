@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import Run
@@ -13,6 +14,7 @@ from fake_recognisers import Heard
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import corpora, papers
+from whispertide_lab.evaluation.items import padding
 from whispertide_lab.evaluation.items import whisperflow as made
 from whispertide_lab.evaluation.paper import Item, Outcome
 from whispertide_lab.evaluation.papers import get_paper
@@ -98,6 +100,31 @@ def test_the_papers_are_of_real_weights_unless_told_otherwise(
     monkeypatch.setattr(made, "beam_table", noted)
     result = run("bench", "paper", "whisperflow", "--items", "table 4")
     assert (result.exit_code, asked) == (0, [("tiny.en",)])
+
+
+def test_hush_words_are_read_from_the_named_files(
+    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[list[float]] = []
+
+    def noted(runner: Runner) -> Outcome:
+        asked.append([word.seconds for word in runner.setup.hush])
+        return Outcome()
+
+    monkeypatch.setattr(padding, "padding_table", noted)
+    files = [tmp_path / f"{seconds}.csv" for seconds in (0.5, 1)]
+    for seconds, file in zip((0.5, 1), files, strict=True):
+        np.savetxt(file, np.sin(np.arange(16000 * seconds)))
+    for options in ((), ("--hush", ", ".join(map(str, files)))):
+        assert run("bench", "paper", "whisperflow", *NANO, "--items", "table 1", *options).exit_code == 0
+    assert asked == [[], [0.5, 1.0]]
+
+
+def test_a_hush_word_that_is_not_there_is_said_before_anything_is_measured(run: Run, heard: Heard) -> None:
+    result = run("bench", "paper", "whisperflow", *NANO, "--items", "text", "--hush", "none.csv")
+    assert result.exit_code == 4
+    assert "expected a CSV of samples; none.csv cannot be read" in result.stderr
+    assert not Path("bench-results").exists()
 
 
 def test_each_model_is_looked_for_also_if_no_item_needs_it(run: Run, heard: Heard) -> None:

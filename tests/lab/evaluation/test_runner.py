@@ -12,6 +12,7 @@ from counting_watch import CountingWatch
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.methods.attention.steadiness import shipped_rule
+from whispertide.methods.short.hush import HushWord
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
 from whispertide.recipes import calibration
@@ -267,3 +268,13 @@ def test_another_name_model_length_or_code_is_measured_anew(
 def test_a_network_for_commands_has_a_hash_of_its_own(runner: Runner) -> None:
     assert runner.model_hash("commands") == load_late(Path("commands")).content_hash[:12]
     assert runner.attachments_hash("commands") == digest_folder(COMMANDS)
+
+
+def test_named_hush_words_are_told_apart_and_the_first_is_that_of_recipes(tmp_path: Path) -> None:
+    short, long = (HushWord(np.sin(np.arange(length, dtype=np.float32))) for length in (8000, 16000))
+    hashes = []
+    for words in ((), (short,), (long,), (short, long)):
+        runner = make_runner(tmp_path, Setup(hush=words))
+        hashes.append(runner.attachments_hash("nano.en"))
+        assert runner.transcriber("nano.en").hush is (words[0] if words else None)
+    assert len(set(hashes)) == 4

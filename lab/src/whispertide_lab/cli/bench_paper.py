@@ -67,6 +67,15 @@ def paper(
     pieces: PiecesOption = PIECES,
     align: AlignOption = False,
     aligner: AlignerOption = "",
+    hush: Annotated[
+        str,
+        typer.Option(
+            "--hush",
+            metavar="FILE,FILE",
+            help="Hush words (.npz, .csv) in place of those next to the checkpoint: all for WhisperFlow's table 1, "
+            "figure 11 and text, the first for recipes.",
+        ),
+    ] = "",
     clock: ClockOption = "simulated",
     output: FolderOption = DEFAULT_FOLDER,
     page: Annotated[
@@ -82,6 +91,7 @@ def paper(
     """
     require("lab", "measuring")
     from whispertide.checkpoint.names import find_model
+    from whispertide.methods.short.hush import HushWord
     from whispertide.understand.checkpoint import is_late
     from whispertide_lab.evaluation import papers
     from whispertide_lab.evaluation.grid import Setup
@@ -95,6 +105,7 @@ def paper(
     setup = Setup(
         *(clock, quick, excerpt, seed, engine, names_in(models), align or bool(aligner), aligner, pieces),
         usual_s=PAPER_EXCERPT_S,
+        hush=tuple(HushWord.load(Path(file)) for file in names_in(hush)),
     )
     outcomes: dict[tuple[str, str], Outcome] = {}
     codes: list[ExitCode] = []

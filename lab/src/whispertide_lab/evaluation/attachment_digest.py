@@ -4,13 +4,15 @@ import hashlib
 from pathlib import Path
 
 from whispertide.checkpoint import Checkpoint
+from whispertide.methods.short.hush import HushWord
 
 
-def digest_attachments(checkpoint: Checkpoint) -> str:
-    """Hash all that decides the results of a recipe besides the weights: generation settings and attachments. 12
-    hexadecimal digits.
+def digest_attachments(checkpoint: Checkpoint, *words: HushWord) -> str:
+    """Hash all that decides the results of a recipe besides the weights: generation settings and attachments, and hush
+    `words` from elsewhere. 12 hexadecimal digits.
     """
-    return digest_folder(checkpoint.folder, repr(checkpoint.generation))
+    elsewhere = "".join(hashlib.sha256(word.samples.tobytes()).hexdigest() for word in words)
+    return digest_folder(checkpoint.folder, repr(checkpoint.generation) + elsewhere)
 
 
 def digest_folder(folder: Path, settings: str = "") -> str:

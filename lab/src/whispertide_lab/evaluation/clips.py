@@ -8,13 +8,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from whispertide.errors import OptionError
-from whispertide.types import FloatArray, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 from whispertide_lab.speech.utterance import Corpus, RefWord, Utterance
 
 T = TypeVar("T")
 CUT_BY = __name__  # what else counts of the program where something is found in clips
 CLIP_S, WHOLE_S = 10.0, 30.0  # of clips that are cut, and of those that cannot be
 PAUSE_S, SHORTEST_S = 0.25, 2.0  # what is a pause to cut in, and no clip before one is shorter
+TOKENS_PER_S, TOKENS_BESIDES = 8, 8  # nobody speaks faster; more of them are a text that does not end
 ABOUT = (
     f"Clips of about {CLIP_S:g} s at most, cut at pauses (whole recordings of at most {WHOLE_S:g} s where nobody knows "
     "the pauses)"
@@ -27,6 +28,11 @@ class Clip(NamedTuple):
     words: tuple[str, ...]
     samples: FloatArray
     language: str = "en"
+
+
+def limit(samples: int) -> int:
+    """Tokens of so many samples, beyond which their text does not end."""
+    return TOKENS_BESIDES + round(TOKENS_PER_S * samples / SAMPLE_RATE)
 
 
 def clips_of(corpus: Corpus, most: int | None) -> list[Clip]:

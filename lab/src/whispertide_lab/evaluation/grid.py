@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
+from whispertide.methods.short.hush import HushWord
 from whispertide.options import EngineOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
@@ -34,6 +35,7 @@ class Setup:
     excerpt_s   only so much of each corpus, infinity: all of it; None: a minute in a quick run, else `usual_s`
     pieces      of each excerpt, in as many voices
     usual_s     how much of a corpus is measured where nobody asked; None: all
+    hush        hush words in place of those next to the checkpoint: the first for recipes, all to be compared
     align       words without exact times are placed by forced alignment
     aligner     the model that does it; empty: the first model
     """
@@ -48,6 +50,7 @@ class Setup:
     aligner: str = ""
     pieces: int = PIECES
     usual_s: float | None = None
+    hush: tuple[HushWord, ...] = ()
 
     @property
     def length_s(self) -> float | None:

@@ -127,12 +127,14 @@ class Workbench:
     # --- models ------------------------------------------------------------------------------------------------------
 
     def transcriber(self, model: str) -> "Transcriber":
-        """A model, loaded with the engine's options; the one before is let go."""
+        """A model, loaded with the engine's options, and the first hush word; the one before is let go."""
         if self._loaded is None or self._loaded[0] != model:
             from whispertide import api
 
             self._loaded = None
-            self._loaded = (model, api.load(model, **asdict(self.engine), announce=self.watch.say))
+            loaded = api.load(model, **asdict(self.engine), announce=self.watch.say)
+            word = next(iter(self.setup.hush), None)
+            self._loaded = (model, loaded if word is None else api.Transcriber(loaded.model, hush=word))
         return self._loaded[1]
 
     def once(self, name: str, make: Callable[[], T]) -> T:
@@ -178,7 +180,7 @@ class Workbench:
         def find() -> str:
             if is_late(Path(model)):
                 return digest_folder(place_of(Path(model)))
-            return digest_attachments(self.transcriber(model).model.checkpoint)
+            return digest_attachments(self.transcriber(model).model.checkpoint, *self.setup.hush)
 
         return self.once(f"attachments {model}", find)
 

@@ -33,13 +33,13 @@ from whispertide.features import log_mel, padded
 from whispertide.model.engine import Encoded, required
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.types import N_FRAMES, SAMPLE_RATE, FloatArray
+from whispertide.types import N_FRAMES, FloatArray
+from whispertide_lab.evaluation.clips import limit
 from whispertide_lab.speech.noise import Dice
 from whispertide_lab.training.shards import Int16Array, ShardEntry, Shards, Utterance
 from whispertide_lab.training.short_windows import ShortWindowOptions, Stretch, compose_stretch
 
 CHUNK = 40  # lessons that are kept in a file
-TOKENS_PER_S, TOKENS_BESIDES = 8, 8  # nobody speaks faster; more of them are a text that does not end
 SURE = -1.2  # log-probability per token of a text that can be learned
 NO_SPEECH, UNSURE = 0.6, -1.0  # so sure of silence, and so unsure of the text: Whisper's own rule
 SPOKEN = 0.4  # of windows of speech the teacher must hear a text in so many
@@ -65,11 +65,6 @@ class Lesson:
     targets: Ints
     heard: npt.NDArray[np.bool_]
     hidden: npt.NDArray[np.float16]
-
-
-def limit(samples: int) -> int:
-    """Tokens of a window of so many samples, beyond which its text does not end."""
-    return TOKENS_BESIDES + round(TOKENS_PER_S * samples / SAMPLE_RATE)
 
 
 def search(model: WhisperModel, encoded: Encoded, prompt: Prompt, rules: Rules) -> SearchResult:

@@ -12,7 +12,8 @@ from whispertide.decoding.rules import build_rules
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.tuning.framing_choice import differences, plain_words
-from whispertide_lab.training.short_lessons import Lesson, bare_mel, limit, search
+from whispertide_lab.evaluation.clips import limit
+from whispertide_lab.training.short_lessons import Lesson, bare_mel, search
 
 
 def compare(model: WhisperModel, lessons: Sequence[Lesson]) -> dict[str, float]:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ def ids(spec: str) -> list[str]:
 def test_each_recording_is_in_one_part(folder: Path, part: str) -> None:
     assert ids(f"people-{part}:{folder}") == [f"{part}.flac"]
     assert f"people-{part}" in NAMES
+
+
+def test_several_parts_are_one_corpus(folder: Path) -> None:
+    corpus = open_corpus(f"people-accents+dictation:{folder}")
+    assert (corpus.name, sorted(one.id for one in corpus.utterances())) == (
+        "people-accents+dictation",
+        ["accents.flac", "dictation.flac"],
+    )
 
 
 def test_people_are_all_parts_and_nothing_unchecked(folder: Path) -> None:
@@ -112,9 +121,10 @@ def test_there_are_two_halves(spec: str) -> None:
         check_corpus(spec)
 
 
-def test_a_part_that_does_not_exist_is_an_unknown_corpus() -> None:
-    with pytest.raises(OptionError, match=r"people-accents.*got 'people-songs'"):
-        check_corpus("people-songs")
+@pytest.mark.parametrize("spec", ["people-songs", "people-", "people-accents+songs", "people-accents+"])
+def test_a_part_that_does_not_exist_is_an_unknown_corpus(spec: str) -> None:
+    with pytest.raises(OptionError, match=rf"people-accents.*got {re.escape(repr(spec))}"):
+        check_corpus(spec)
 
 
 def test_the_named_folder_wins_and_without_one_it_lies_beside_the_checkout(

@@ -2,6 +2,7 @@
 
     people-utterances                     one part; `people` is all of them
     people-accents/report                 of half of the speakers
+    people-accents+dictation              several parts
     people-readings/choose:~/recordings   of a folder
 
 Each recording is in one part:
@@ -39,7 +40,13 @@ _NOBODY = frozenset({"", "-", "unknown"})  # names of speakers that are none
 
 def is_people(kind: str) -> bool:
     """Whether what stands before the colon of a corpus is meant to be one of these."""
-    return kind.partition("/")[0] in NAMES
+    name = kind.partition("/")[0]
+    return name.startswith(PEOPLE) and set(_parts(name)) <= set(PARTS)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The parts that a name without its half stands for."""
+    return PARTS if name == PEOPLE else tuple(name.removeprefix(f"{PEOPLE}-").split("+"))
 
 
 def check_people(kind: str) -> None:
@@ -75,13 +82,13 @@ def open_people(kind: str, path: str, *, quick: bool = False, seed: int = 0) -> 
     check_people(kind)
     folder = existing_folder(place_of_people(path), f"{MANIFEST} and the recordings that it lists")
     name, _, half = kind.partition("/")
-    part = name.removeprefix(PEOPLE).removeprefix("-")
+    parts = _parts(name)
     every = scored_in(folder)
-    of_part = [one for one in every if part in ("", part_of_people(one))]
+    of_part = [one for one in every if part_of_people(one) in parts]
     chosen = [one for one in of_part if half in ("", half_of(speaker_of(one)))]
     if not of_part:
         has = ", ".join(dict.fromkeys(map(part_of_people, every)))
-        raise CorpusError(f"expected recordings of the part {part} in {folder}; it has none, but {has}")
+        raise CorpusError(f"expected recordings of the part {'+'.join(parts)} in {folder}; it has none, but {has}")
     if not chosen:
         raise CorpusError(
             f"expected speakers of {name} in the half {half!r}; all {len({speaker_of(one) for one in of_part})} are in "

@@ -1,211 +1,295 @@
-"""WhisperFlow's table 1 and figure 11: what padding costs, what its absence costs, and what a hush word saves.
+"""WhisperFlow's table 1 and figure 11, and what it says of the length of hush words: what padding costs, what its
+absence costs, and what a hush word saves.
 
-Clips are transcribed one by one, with Whisper's own decoding; only what stands after their samples differs.
+Every way hears the same clips, one by one, with the same single decode: greedy, without timestamps, as hush words are
+trained, without text before it and without a second try. Only what stands after the samples differs. A hush word is a
+part of the sound, as in the paper: Whisper's floor counts from the loudest cell of both. Then come some ways as
+Whisper's own program decodes, which goes on where a text ends early and tries again at higher temperatures; and merged
+padding and the checkpoint's adapter for short windows, which the paper has not.
 """
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whispertide.methods.short.hush import HushWord
-from whispertide.streaming.framing import Hush
+from whispertide.streaming.framing import BARE, MEL_PER_S, PAD30, Framing, Merged
 from whispertide.tuning.drawing import Curve, Line, scatter
 from whispertide.tuning.page import Table
-from whispertide.types import SAMPLE_RATE, FloatArray, seconds
-from whispertide_lab.evaluation.clips import ABOUT, Clip
+from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray, seconds
+from whispertide_lab.evaluation.bootstrap import Ratio, paired
+from whispertide_lab.evaluation.clips import ABOUT, Clip, limit
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.store import Json
 from whispertide_lab.evaluation.wer import Counts, align
 
 if TYPE_CHECKING:
-    from whispertide.api import Transcriber
+    from whispertide.decoding.longform import Frame
     from whispertide.model.engine import Encoded
     from whispertide.model.whisper import WhisperModel
     from whispertide_lab.evaluation.runner import Runner
 
-PAD_SECONDS = (1, 2, 3, 4, 5)
+ZEROS_S = (0.5, 1, 2, 5)  # as long as hush words, and the longest of the paper
+NOISE_S = (5,)
 NOISE_BELOW_DB = 30.0  # of the white noise after a clip, measured from the clip's own level
-GAINS_DB = (0, -10, -20, -30)
 CLIPS, QUICK_CLIPS = 200, 12
-RATES, INVENTED = ("WER %", "insertions %"), ("invented words a minute",)
+ENDLESS = "texts without end"
+RATES = ("WER %", "more than padded, with 95 %", "insertions %", ENDLESS, "marks in 100 words")
+MARKS = frozenset(".,?!;:")  # WER does not count them, and a hush word may cost them
+INVENTED = ("invented words a minute", ENDLESS)  # where nothing was said
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a clip ends: `framing`, and `seconds` of something after its samples, or of a hush word."""
+    """How a clip ends: `framing`, and `seconds` of silence, noise or a hush word after its samples.
+
+    adapted  heard by the checkpoint with its adapter for short windows
+    looped   decoded as by Whisper's program: with timestamps, beam 5 and fallbacks, until all audio is dealt with
+    """
 
     name: str
-    seconds: float
-    framing: str = "bare"
+    seconds: float = 0.0
+    framing: Framing = BARE
     noise: bool = False
     hush: HushWord | None = None
+    adapted: bool = False
+    looped: bool = False
 
     @property
-    def content(self) -> str:
-        """What tells it from another way of that name."""
-        return "" if self.hush is None else hashlib.sha256(self.hush.samples.tobytes()).hexdigest()[:12]
+    def kind(self) -> str:
+        """The curve of figure 11 that it is a point of; empty for the others."""
+        if self.framing is not BARE or self.adapted or self.looped or not self.seconds:
+            return ""
+        return "hush" if self.hush else "noise" if self.noise else "zeros"
 
     def padded(self, clip: FloatArray) -> FloatArray:
-        """The clip and what is after it."""
-        if self.hush is not None or self.framing == "pad30":
-            return clip
-        length = round(self.seconds * SAMPLE_RATE)
-        return _with_noise(clip, length) if self.noise else np.pad(clip, (0, length))
+        """The clip and what is after it, as far as a window holds both."""
+        if self.hush is not None:
+            after = self.hush.samples
+        else:
+            length = round(self.seconds * SAMPLE_RATE)
+            after = _noise(clip, length) if self.noise else np.zeros(length, np.float32)
+        return np.concatenate([clip, after])[:N_SAMPLES]
 
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A way to end a clip, and what came of it over all clips, `seconds` in all without what was put after them."""
+    """A way to end a clip, and what came of it over all clips, `seconds` in all without what was put after them.
+
+    errors   of each clip, and its words
+    endless  texts that do not end
+    marks    of punctuation in 100 words that were heard
+    loss     with a hush word, nats per token of the right text and its end; else 0
+    """
 
     way: Way
     gflop_per_s: float
     seconds: float
     counts: Counts
+    errors: tuple[Ratio, ...]
+    endless: int
+    marks: float
+    loss: float
+
+    def rates(self, padded: "Padded") -> tuple[str, ...]:
+        """As `RATES` or, where nothing was said, as `INVENTED` names them."""
+        words, ended = self.counts.reference, f"{self.endless} of {len(self.errors)}"
+        if not words:
+            return f"{self.rate:.1f}", ended
+        more = "" if self is padded else paired(padded.errors, self.errors).text(100.0)
+        return f"{self.rate:.1f}", more, f"{100 * self.counts.insertions / words:.1f}", ended, f"{self.marks:.1f}"
 
     @property
-    def rates(self) -> tuple[float, ...]:
-        """As `RATES` or, where nothing was said, as `INVENTED` names them."""
+    def rate(self) -> float:
+        """Word errors in 100 words or, where nothing was said, invented words a minute."""
         words = self.counts.reference
-        if not words:
-            return (60 * self.counts.insertions / self.seconds,)
-        return 100 * self.counts.errors / words, 100 * self.counts.insertions / words
+        return 100 * self.counts.errors / words if words else 60 * self.counts.insertions / self.seconds
 
 
-def ways(transcriber: "Transcriber") -> list[Way]:
-    """30 s, none, zeros, noise, and every hush word that lies next to the checkpoint, in our format or as published."""
-    folder = transcriber.model.checkpoint.folder
-    files = {
-        path.stem: path for kind in ("csv", "npz") for path in folder.glob(f"hush-*.{kind}")
-    }  # ours before others'
-    words = sorted((HushWord.load(path) for path in files.values()), key=lambda word: word.seconds)
+def ways(model: "WhisperModel", words: Sequence[HushWord]) -> list[Way]:
+    """Padded, bare, with zeros, noise and each hush word after the clip; then what the paper has not."""
+    padded, hushed = Way("30 s", framing=PAD30), [Way(f"hush {w.seconds:g} s", w.seconds, hush=w) for w in words]
+    zeros = [Way(f"zeros {s:g} s", s) for s in ZEROS_S]
+    looped = [replace(way, name=f"{way.name}, whole program", looped=True) for way in (padded, zeros[-1], *hushed[:1])]
+    adapted = [replace(way, name=f"adapter, {way.name}", adapted=True) for way in (Way("none"), *hushed[:1])]
     return [
-        Way("30 s", 30.0, "pad30"),
-        Way("none", 0.0),
-        *(Way(f"zeros {s} s", s) for s in PAD_SECONDS),
-        *(Way(f"noise {s} s", s, noise=True) for s in PAD_SECONDS),
-        *(Way(f"hush {word.seconds:g} s", word.seconds, Hush.kind, hush=word) for word in words),
+        padded,
+        Way("none"),
+        *zeros,
+        *(Way(f"noise {s:g} s", s, noise=True) for s in NOISE_S),
+        *hushed,
+        *looped,
+        Way("merged padding", framing=Merged()),
+        *(adapted if model.is_adapted else ()),
     ]
 
 
 def padding_table(runner: "Runner") -> Outcome:
-    """WhisperFlow, table 1, and how quiet speech may be for it."""
-    found = _paddings(runner)
-    return Outcome(tables=(_way_table(found), _gain_table(runner, found)), note=_about_clips(runner))
+    """WhisperFlow, table 1: errors and the encoder's work by padding."""
+    return Outcome(tables=(_way_table(_paddings(runner)),), note=_about_clips(runner))
 
 
 def padding_figure(runner: "Runner") -> Outcome:
     """WhisperFlow, figure 11: WER and the encoder's work by the length of the padding."""
     rows = _paddings(runner)
-    by_name = {row.way.name: row for row in rows}
+    padded, none = rows[:2]
     curves = [
-        _curve(kind, [by_name["none"], *members])
+        _curve(kind, [none, *members])
         for kind in ("zeros", "noise", "hush")
-        if (members := [row for row in rows if row.way.name.startswith(kind)])
+        if (members := [row for row in rows if row.way.kind == kind])
     ]
     drawing = scatter(
         curves,
         x_label="padding (s)",
-        y_label=_headings(rows)[0],
+        y_label=_headings(padded)[0],
         title="errors over padding",
-        levels=[Line("padded to 30 s", by_name["30 s"].rates[0])],
+        levels=[Line("padded to 30 s", padded.rate)],
     )
     plot = Plot(drawing, "Errors over the length of paddings and hush words")
     return Outcome((_way_table(rows),), (plot,), _about_clips(runner))
 
 
+def length_table(runner: "Runner") -> Outcome:
+    """WhisperFlow, section 4: hush words by their length. Errors are compared with those of the shortest."""
+    found = [row for row in _paddings(runner) if row.way.kind == "hush"]
+    rows = tuple((f"{row.way.seconds:g} s", f"{row.loss:.3f}", *row.rates(found[0])) for row in found)
+    rates = [rate.replace("padded", "the shortest") for rate in (_headings(found[0]) if found else ())]
+    columns = ("hush word", "nats a token of the right text", *rates)
+    return Outcome(tables=(Table(columns, rows),) if found else (), note=_about_clips(runner))
+
+
 def _curve(kind: str, members: Sequence[Padded]) -> Curve:
-    return Curve(kind, tuple(row.way.seconds for row in members), tuple(row.rates[0] for row in members))
+    return Curve(kind, tuple(row.way.seconds for row in members), tuple(row.rate for row in members))
 
 
-def _headings(found: Sequence[Padded]) -> tuple[str, ...]:
-    return RATES if any(row.counts.reference for row in found) else INVENTED
-
-
-def _written(row: Padded) -> tuple[str, ...]:
-    return tuple(f"{rate:.1f}" for rate in row.rates)
+def _headings(row: Padded) -> tuple[str, ...]:
+    return RATES if row.counts.reference else INVENTED
 
 
 def _way_table(found: Sequence[Padded]) -> Table:
     """The encoder's work and the errors of every way."""
-    rows = tuple((row.way.name, f"{row.gflop_per_s:.2f}", *_written(row)) for row in found)
-    return Table(("padding", "encoder GFLOP per audio second", *_headings(found)), rows)
-
-
-def _gain_table(runner: "Runner", as_it_is: Sequence[Padded]) -> Table:
-    """Insertions and WER of quieter and quieter clips; the hush word keeps its level."""
-    chosen = [row for row in as_it_is if row.way.hush or row.way.name in ("30 s", "none")]
-    rows: list[tuple[str, ...]] = []
-    for gain in GAINS_DB:
-        found = _measure(runner, [row.way for row in chosen], gain) if gain else chosen
-        rows += [(f"{gain} dB", row.way.name, *_written(row)) for row in found]
-    return Table(("gain of the audio", "padding", *_headings(chosen)), tuple(rows))
+    rows = tuple((row.way.name, f"{row.gflop_per_s:.2f}", *row.rates(found[0])) for row in found)
+    return Table(("padding", "encoder GFLOP per audio second", *_headings(found[0])), rows)
 
 
 def _about_clips(runner: "Runner") -> str:
     return (
-        f"{ABOUT}, of {runner.corpus_name}, each transcribed by itself by {runner.models[0]} with beam 5. Padding "
-        f"goes after the samples. Noise is {NOISE_BELOW_DB:g} dB below the clip."
+        f"{ABOUT}, of {runner.corpus_name}, each heard by itself by {runner.models[0]} in one greedy decode without "
+        "timestamps, or by Whisper's whole program: with timestamps, beam 5 and fallbacks. A text that has more tokens "
+        "than anybody says in that time does not end, and its words count. "
+        f"Padding goes after the samples. Noise is {NOISE_BELOW_DB:g} dB below the clip. Intervals are by a bootstrap "
+        "over clips."
     )
 
 
+def _hush_words(runner: "Runner") -> list[HushWord]:
+    """Those that were asked for, or that lie next to the checkpoint; the shortest first."""
+    folder = runner.transcriber(runner.models[0]).model.checkpoint.folder
+    words = runner.setup.hush or tuple(map(HushWord.load, sorted(folder.glob("hush-*.npz"))))
+    return sorted(words, key=lambda word: word.seconds)
+
+
 def _paddings(runner: "Runner") -> list[Padded]:
-    return _measure(runner, ways(runner.transcriber(runner.models[0])), 0)
-
-
-def _measure(runner: "Runner", chosen: Sequence[Way], gain_db: float) -> list[Padded]:
-    transcriber = runner.transcriber(runner.models[0])
-    loud = np.float32(10 ** (gain_db / 20))
+    model = runner.transcriber(runner.models[0]).model
+    chosen = ways(model, _hush_words(runner))
 
     def hear(clip: Clip) -> Json:
-        heard = [_hear(transcriber, way, clip._replace(samples=clip.samples * loud)) for way in chosen]
-        counted = [[asdict(align(clip.words, text, clip.language).words), gflop] for text, gflop in heard]
-        return {"seconds": seconds(len(clip.samples)), "ways": counted}
+        return {"seconds": seconds(len(clip.samples)), "ways": [_hear(model, way, clip) for way in chosen]}
 
-    content = {way.name: way.content for way in chosen}
-    name = f"paddings at {gain_db:g} dB"
-    found = runner.each_clip(name, hear, usual=CLIPS, quick=QUICK_CLIPS, made_by=(__name__,), **content)
+    found = runner.each_clip("paddings", hear, usual=CLIPS, quick=QUICK_CLIPS, made_by=(__name__,))
     length = sum(clip["seconds"] for clip in found)
     return [_together(way, [clip["ways"][place] for clip in found], length) for place, way in enumerate(chosen)]
 
 
-def _together(way: Way, clips: Sequence[Sequence[Any]], length: float) -> Padded:
-    counts = sum((Counts(**counts) for counts, _ in clips), Counts())
-    return Padded(way, sum(gflop for _, gflop in clips) / length, length, counts)
+def _together(way: Way, clips: Sequence[Any], length: float) -> Padded:
+    counts = [Counts(**clip["counts"]) for clip in clips]
+    text = " ".join(clip["text"] for clip in clips)
+    return Padded(
+        way=way,
+        gflop_per_s=sum(clip["gflop"] for clip in clips) / length,
+        seconds=length,
+        counts=sum(counts, Counts()),
+        errors=tuple((float(one.errors), float(one.reference)) for one in counts),
+        endless=sum(clip["endless"] for clip in clips),
+        marks=100 * sum(letter in MARKS for letter in text) / (len(text.split()) or 1),
+        loss=sum(clip["nats"] for clip in clips) / (sum(clip["tokens"] for clip in clips) or 1),
+    )
 
 
-def _hear(transcriber: "Transcriber", way: Way, clip: Clip) -> tuple[list[str], float]:
-    """The words of a clip of at most 30 s, as they are heard, and the encoder's GFLOP."""
+def _hear(model: "WhisperModel", way: Way, clip: Clip) -> Json:
+    """What is heard of a clip of at most 30 s, its errors, and the encoder's GFLOP."""
+    from whispertide.features import log_mel
+    from whispertide_lab.evaluation.flops import encoder_gflop
+
+    hearing = model.short if way.adapted else model
+    windows: list[Encoded] = []
+
+    def frame(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+        windows.append(way.framing(model, mel, taps=taps))
+        return windows[-1]
+
+    samples = way.padded(clip.samples)
+    if way.looped:
+        text, ends = _whole(hearing, samples, clip, frame), True
+    else:
+        text, ends = _once(hearing, frame(hearing, log_mel(samples, model.dims.n_mels)), clip)
+    nats, tokens = _loss(hearing, windows[0], clip) if way.hush else (0.0, 0)
+    return {
+        "text": text,
+        "counts": asdict(align(clip.words, text.split(), clip.language).words),
+        "gflop": sum(encoder_gflop(model.dims, encoded.frames) for encoded in windows),
+        "endless": not ends,
+        "nats": nats,
+        "tokens": tokens,
+    }
+
+
+def _once(model: "WhisperModel", encoded: "Encoded", clip: Clip) -> tuple[str, bool]:
+    """The text of one greedy decode, and whether it ends."""
+    from whispertide.decoding.window import decode_window
+    from whispertide.options import DecodeOptions
+
+    options = DecodeOptions(timestamps=False, temperatures=(0.0,), max_tokens=limit(len(clip.samples)))
+    result = decode_window(model, encoded, options, language=clip.language)
+    return result.text, result.stop == "end_of_text"
+
+
+def _whole(model: "WhisperModel", samples: FloatArray, clip: Clip, frame: "Frame") -> str:
+    """The text as Whisper's program makes it of the samples. The last second is not heard by itself (whisper.cpp)."""
     from whispertide.decoding.longform import Transcription
     from whispertide.features import Features
     from whispertide.options import DecodeOptions
-    from whispertide.streaming.framing import get_framing
-    from whispertide_lab.evaluation.flops import encoder_gflop
 
-    model = transcriber.model
-    suffix = None if way.hush is None else way.hush.samples
-    features = Features.of([way.padded(clip.samples)], model.dims.n_mels, suffix)
+    features = Features.of([samples], model.dims.n_mels)
     options = DecodeOptions(language=clip.language, beam=5, word_timestamps=False)
-    spent: list[float] = []
-    inner = get_framing(way.framing)
-
-    def frame(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
-        encoded = inner(model, mel, taps=taps)
-        spent.append(encoder_gflop(model.dims, encoded.frames))
-        return encoded
-
     transcription = Transcription(model, features, options, clip.language, seek=0, end=features.frames, frame=frame)
-    words: list[str] = []
-    while not transcription.done:
-        for segment in transcription.next_window():
-            words += segment.text.split()
-    return words, sum(spent)
+    segments = []
+    while transcription.end - transcription.seek >= MEL_PER_S:
+        segments += transcription.next_window()
+    return " ".join(segment.text.strip() for segment in segments)
 
 
-def _with_noise(clip: FloatArray, length: int) -> FloatArray:
+def _loss(model: "WhisperModel", encoded: "Encoded", clip: Clip) -> tuple[float, int]:
+    """Nats of the clip's own words and their end, each token after the right ones, and the number of tokens."""
+    from whispertide.decoding.alignment import chosen_probabilities
+    from whispertide.decoding.search import DecodeRequest
+    from whispertide.model.engine import required
+
+    start = model.tokenizer.sot_sequence(clip.language, "transcribe", False)
+    text = model.tokenizer.encode(f" {' '.join(clip.words)}")[: model.dims.n_text_ctx - len(start)]
+    wanted = [*text, model.tokenizer.eot]
+    first = len(start) - 1  # the query at no_timestamps predicts the first text token
+    request = DecodeRequest(
+        np.array([[*start, *text]], np.int64), tuple(range(first, first + len(wanted))), need="logits"
+    )
+    logits = required(model.decoder(encoded).run(request).logits, "logits")[0]
+    probabilities = np.maximum(chosen_probabilities(logits, wanted), np.finfo(np.float32).tiny)
+    return float(-np.log(probabilities).sum()), len(wanted)
+
+
+def _noise(clip: FloatArray, length: int) -> FloatArray:
     level = float(np.sqrt(np.mean(np.square(clip)))) * 10 ** (-NOISE_BELOW_DB / 20)
     # The same noise after every clip, and in every run.
-    noise = np.random.default_rng(0).standard_normal(length) * level
-    return np.concatenate([clip, noise.astype(np.float32)])
+    return (np.random.default_rng(0).standard_normal(length) * level).astype(np.float32)
