@@ -18,7 +18,8 @@ from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
 from whispertide.types import SAMPLE_RATE, FloatArray
-from whispertide_lab.training.short_lessons import limit, search
+from whispertide_lab.evaluation.clips import limit
+from whispertide_lab.training.short_lessons import search
 
 pytestmark = pytest.mark.real
 
