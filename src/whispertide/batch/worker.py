@@ -5,7 +5,7 @@ It writes no file. It knows nothing of other workers, nor of how requests reach 
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -105,7 +105,6 @@ class Worker:
         self._setup = setup
         self._transcriber: Transcriber | None = None
         self._translator: Translator | None = None
-        self._translating: RecordingTranslation | None = None  # the recording under way
 
     def load(self) -> Ready | Unfit:
         """Load the model."""
@@ -158,9 +157,6 @@ class Worker:
             return Outcome("unusable", reason=str(error))
         except Exception as error:
             return Outcome("failed", reason=f"{type(error).__name__}: {error}")
-        finally:
-            if self._translating is not None:  # of a recording that failed nobody wants the rest
-                self._translating.close()
         state: State = "done" if broken is None else "cut off"
         reason = "" if broken is None else str(broken)
         return Outcome(state, text, reason, seconds(document.duration), problems, others)
@@ -179,33 +175,36 @@ class Worker:
         assert transcriber is not None
         parts = [Recording(blocks) for blocks in (file_channels(source) if apart else [decode_blocks(source)])]
         heard = [transcriber.transcribe_segments(part, options=options) for part in parts]
-        run, detected, translation = OfflineRun(parts[0]), None, self._translation()
-        for segment in in_order(heard) if apart else heard[0]:
-            detected = segment.language
-            run.add(TextSegment.of(segment))
-            if translation is not None:
-                translation.take(segment)
-        document = run.document(
-            language=transcriber.language_of(options, detected),
-            model=transcriber.name,
-            source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
-        )
-        if translation is None:
-            return document, run.recording.broken, ()
-        others, problems = translation.finish(document.duration)
+        run, detected = OfflineRun(parts[0]), None
+        with self._translation() as translation:
+            for segment in in_order(heard) if apart else heard[0]:
+                detected = segment.language
+                run.add(TextSegment.of(segment))
+                if translation is not None:
+                    translation.take(segment)
+            document = run.document(
+                language=transcriber.language_of(options, detected),
+                model=transcriber.name,
+                source=without_query(name).rpartition("/")[2] if is_address(name) else Path(name).name,
+            )
+            if translation is None:
+                return document, run.recording.broken, ()
+            others, problems = translation.finish(document.duration)
         return replace(document, others=others), run.recording.broken, problems
 
-    def _translation(self) -> "RecordingTranslation | None":
-        """Begin the translation of a recording; None: nobody wants one."""
+    @contextmanager
+    def _translation(self) -> "Iterator[RecordingTranslation | None]":
+        """The translation of a recording; None: nobody wants one. Of a recording that failed nobody wants the rest."""
         wanted, transcriber = self._setup.translation, self._transcriber
         if wanted is None or transcriber is None or self._translator is None:
-            return None
+            yield None
+            return
         from whispertide.translation.recordings import RecordingTranslation
 
         options = self._setup.options
         known = transcriber.language_of(options, None)
-        self._translating = RecordingTranslation(self._translator, wanted.options, known, options.task)
-        return self._translating
+        with closing(RecordingTranslation(self._translator, wanted.options, known, options.task)) as translation:
+            yield translation
 
 
 class ReadError(Exception):
