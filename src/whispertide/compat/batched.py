@@ -65,40 +65,6 @@ class BatchedInferencePipeline:
         `condition_on_previous_text` has no effect: no window is told what was said before it. `batch_size` has no
         effect either. Arguments and errors are otherwise those of `WhisperModel.transcribe`.
         """
-        return self.model.transcribe(
-            audio,
-            language=language,
-            task=task,
-            log_progress=log_progress,
-            beam_size=beam_size,
-            best_of=best_of,
-            patience=patience,
-            length_penalty=length_penalty,
-            repetition_penalty=repetition_penalty,
-            no_repeat_ngram_size=no_repeat_ngram_size,
-            temperature=temperature,
-            compression_ratio_threshold=compression_ratio_threshold,
-            log_prob_threshold=log_prob_threshold,
-            no_speech_threshold=no_speech_threshold,
-            condition_on_previous_text=False,
-            prompt_reset_on_temperature=prompt_reset_on_temperature,
-            initial_prompt=initial_prompt,
-            prefix=prefix,
-            suppress_blank=suppress_blank,
-            suppress_tokens=suppress_tokens,
-            without_timestamps=without_timestamps,
-            max_initial_timestamp=max_initial_timestamp,
-            word_timestamps=word_timestamps,
-            prepend_punctuations=prepend_punctuations,
-            append_punctuations=append_punctuations,
-            multilingual=multilingual,
-            vad_filter=vad_filter,
-            vad_parameters=vad_parameters,
-            max_new_tokens=max_new_tokens,
-            chunk_length=chunk_length,
-            clip_timestamps=clip_timestamps or "0",
-            hallucination_silence_threshold=hallucination_silence_threshold,
-            hotwords=hotwords,
-            language_detection_threshold=language_detection_threshold,
-            language_detection_segments=language_detection_segments,
-        )
+        given = {name: value for name, value in locals().items() if name not in ("self", "batch_size")}
+        given |= {"condition_on_previous_text": False, "clip_timestamps": clip_timestamps or "0"}
+        return self.model.transcribe(**given)

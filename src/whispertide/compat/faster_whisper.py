@@ -123,33 +123,11 @@ class WhisperModel:
         Audio that breaks off is transcribed as far as it goes, with a `UserWarning`. Raises `AudioError` where there
         is none, and `OptionError` for arguments that cannot be served.
         """
-        asked = TranscriptionOptions(
-            beam_size=beam_size,
-            best_of=best_of,
-            patience=patience,
-            length_penalty=length_penalty,
-            repetition_penalty=repetition_penalty,
-            no_repeat_ngram_size=no_repeat_ngram_size,
-            log_prob_threshold=log_prob_threshold,
-            no_speech_threshold=no_speech_threshold,
-            compression_ratio_threshold=compression_ratio_threshold,
-            condition_on_previous_text=condition_on_previous_text,
-            prompt_reset_on_temperature=prompt_reset_on_temperature,
+        asked = TranscriptionOptions.of(
+            locals(),
             temperatures=[temperature] if isinstance(temperature, int | float) else list(temperature),
             initial_prompt=initial_prompt if isinstance(initial_prompt, str | None) else list(initial_prompt),
-            prefix=prefix,
-            suppress_blank=suppress_blank,
-            suppress_tokens=suppress_tokens,
-            without_timestamps=without_timestamps,
-            max_initial_timestamp=max_initial_timestamp,
-            word_timestamps=word_timestamps,
-            prepend_punctuations=prepend_punctuations,
-            append_punctuations=append_punctuations,
             multilingual=multilingual and self.is_multilingual,
-            max_new_tokens=max_new_tokens,
-            clip_timestamps=clip_timestamps,
-            hallucination_silence_threshold=hallucination_silence_threshold,
-            hotwords=hotwords,
         )
         check_served(asked, chunk_length=chunk_length, vad_filter=vad_filter)
         gate = vad_options(vad_parameters)
@@ -162,9 +140,8 @@ class WhisperModel:
             language=None if asked.multilingual else detected.language,
             task=task,
         )
-        self.transcriber.tokenizer.sot_sequence(
-            options.language, task
-        )  # for its error: an English model translates not
+        # For its error: an English model translates not.
+        self.transcriber.tokenizer.sot_sequence(options.language, task)
         samples, voice = heard.features.samples, heard.voice
         info = TranscriptionInfo(
             language=detected.language,

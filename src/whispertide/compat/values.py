@@ -3,8 +3,9 @@
 Source: the data classes of faster-whisper 1.2 (transcribe.py and vad.py).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.types import HOP_LENGTH, seconds
@@ -85,6 +86,12 @@ class TranscriptionOptions:
     clip_timestamps: str | Sequence[float]
     hallucination_silence_threshold: float | None
     hotwords: str | None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any], **others: Any) -> "TranscriptionOptions":
+        """Those of `transcribe`'s arguments that are options, by their names, but for the `others`."""
+        given = {**arguments, **others}
+        return cls(**{item.name: given[item.name] for item in fields(cls)})
 
 
 @dataclass
