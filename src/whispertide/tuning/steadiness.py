@@ -178,37 +178,9 @@ def _chance(score: np.ndarray) -> np.ndarray:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Words with predicted probabilities in one range: their number, the mean prediction, the share that stayed."""
-
-    count: int
-    predicted: float
-    stayed: float
-
-
-@dataclass(frozen=True, slots=True)
-class Reliability:
-    """The calibration of predicted probabilities. `error`: mean distance between predicted and true share, weighted by
-    words (expected calibration error); `brier`: mean squared error; `base`: that of always predicting the share that
-    stayed.
-    """
-
-    bins: tuple[Bin, ...]
-    error: float
-    brier: float
-    base: float
-
-
-def reliability(chances: Sequence[float], stayed: Sequence[bool], bins: int = 10) -> Reliability:
-    """Compare predictions with outcomes, in ranges that hold equally many words."""
-    predicted, truth = np.asarray(chances, np.float64), np.asarray(stayed, np.float64)
-    order = np.argsort(predicted, kind="stable")
-    parts = [part for part in np.array_split(order, bins) if len(part)]
-    found = tuple(Bin(len(part), float(predicted[part].mean()), float(truth[part].mean())) for part in parts)
-    error = sum(one.count * abs(one.predicted - one.stayed) for one in found) / len(truth)
-    brier = float(np.mean((predicted - truth) ** 2))
-    return Reliability(found, error, brier, float(truth.var()))
+def squared_error(chances: Sequence[float], stayed: Sequence[bool]) -> float:
+    """The mean squared error of predictions (Brier score)."""
+    return float(np.mean((np.asarray(chances, np.float64) - np.asarray(stayed, np.float64)) ** 2))
 
 
 def held_out(examples: Sequence[Examples], *, near: Rule | None = None) -> tuple[list[float], list[bool]]:

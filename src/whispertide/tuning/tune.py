@@ -34,7 +34,7 @@ from whispertide.tuning.framing_choice import (
     tide_in,
 )
 from whispertide.tuning.speed import BUSY
-from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, reliability, replay_stream
+from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, replay_stream, squared_error
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def refit_rule(
         return None
     in_order = sorted(examples, key=lambda part: part.voice)  # as `held_out` has them
     usual = [chance for part in in_order for chance in shipped.chances(part.facts)]
-    found = Refit(words, reliability(chances, stayed).brier, reliability(usual, stayed).brier, rule.text())
+    found = Refit(words, squared_error(chances, stayed), squared_error(usual, stayed), rule.text())
     if not found.is_better:
         return found
     differ = dict.fromkeys(("", found.rule), 0)

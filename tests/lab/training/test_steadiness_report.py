@@ -13,7 +13,7 @@ from whispertide.cli.bundled import bundled_audio
 from whispertide.cli.main import app
 from whispertide.methods.attention.steadiness import FEATURES, read_rule
 from whispertide.tuning.steadiness import fit_rule, held_out
-from whispertide_lab.training.steadiness_report import accepted, report, save
+from whispertide_lab.training.steadiness_report import accepted, reliability, report, save
 
 S = 16_000
 CLIP = Path(__file__).parents[2] / "clips/long.flac"
@@ -25,6 +25,18 @@ def test_what_a_rule_accepts_stays_as_it_says() -> None:
     assert taken > 0.05
     assert changed < 0.1
     assert "calibration error" in report(chances, truth)
+
+
+def test_a_fitted_rule_is_calibrated_on_voices_that_it_never_met() -> None:
+    found = reliability(*held_out([made_up(800, voice, seed) for seed, voice in enumerate("abcd")]))
+    assert found.error < 0.05
+    assert found.brier < 0.85 * found.base
+
+
+def test_reliability_sees_a_prediction_that_is_too_sure() -> None:
+    truth = [True, False] * 200
+    assert reliability([0.9] * 400, truth, bins=1).error == pytest.approx(0.4)
+    assert reliability([0.5] * 400, truth, bins=1).error == pytest.approx(0.0)
 
 
 def test_a_rule_is_kept_with_what_it_was_worth(tmp_path: Path) -> None:

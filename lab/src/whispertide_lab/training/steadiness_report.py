@@ -2,13 +2,48 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from whispertide.atomic import write_text
 from whispertide.methods.attention.steadiness import FEATURES, Rule
-from whispertide.tuning.steadiness import reliability
+from whispertide.tuning.steadiness import squared_error
 
 STEPS = (0.02, 0.05, 0.1, 0.2)  # of `max_revision_rate`, that a report shows
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Words with predicted probabilities in one range: their number, the mean prediction, the share that stayed."""
+
+    count: int
+    predicted: float
+    stayed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """The calibration of predicted probabilities. `error`: mean distance between predicted and true share, weighted by
+    words (expected calibration error); `brier`: mean squared error; `base`: that of always predicting the share that
+    stayed.
+    """
+
+    bins: tuple[Bin, ...]
+    error: float
+    brier: float
+    base: float
+
+
+def reliability(chances: Sequence[float], stayed: Sequence[bool], bins: int = 10) -> Reliability:
+    """Compare predictions with outcomes, in ranges that hold equally many words."""
+    predicted, truth = np.asarray(chances, np.float64), np.asarray(stayed, np.float64)
+    order = np.argsort(predicted, kind="stable")
+    parts = [part for part in np.array_split(order, bins) if len(part)]
+    found = tuple(Bin(len(part), float(predicted[part].mean()), float(truth[part].mean())) for part in parts)
+    error = sum(one.count * abs(one.predicted - one.stayed) for one in found) / len(truth)
+    return Reliability(found, error, squared_error(chances, stayed), float(truth.var()))
 
 
 def accepted(chances: Sequence[float], stayed: Sequence[bool], rate: float) -> tuple[float, float]:
