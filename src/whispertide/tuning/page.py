@@ -8,11 +8,13 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from whispertide.tuning.drawing import Drawing
 
+_STYLE = Path(__file__).with_suffix(".css")
 _EMPTY = "–"
 _SENTENCE = 48  # characters; what is longer is text that wraps
 
@@ -116,7 +118,8 @@ def page(title: str, lead: str, *sections: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<style>{_CSS}</style>
+<style>
+{_STYLE.read_text("utf-8")}</style>
 </head>
 <body>
 <main>
@@ -125,45 +128,4 @@ def page(title: str, lead: str, *sections: str) -> str:
 </main>
 </body>
 </html>
-"""
-
-
-_CSS = """
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; }
-body { margin: 0;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif; }
-main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .4rem; letter-spacing: -.01em; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid #8886; }
-p { margin: .4rem 0; max-width: 46rem; }
-.lead { opacity: .75; font-size: 1.05rem; }
-.note { opacity: .75; font-size: .9rem; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem;
-  margin: 1rem 0; align-items: start; }
-figure { margin: 0; padding: .9rem; border: 1px solid #8886; border-radius: .6rem;
-  min-width: 0; max-width: 40rem; }
-figcaption { font-weight: 600; margin-bottom: .5rem; }
-figure p { opacity: .75; font-size: .85rem; margin: .4rem 0 0; }
-img { display: block; width: 100%; height: auto; }
-.scroll { overflow-x: auto; margin: .75rem 0; border: 1px solid #8886; border-radius: .6rem; }
-.scroll:focus-visible { outline: 2px solid Highlight; outline-offset: 2px; }
-table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: .6rem .75rem; font-weight: 600; }
-th, td { padding: .4rem .6rem; text-align: left; white-space: nowrap; border-top: 1px solid #8886; }
-thead th { border-top: 0; opacity: .75; font-weight: 600; vertical-align: bottom; white-space: normal; }
-th.n, td.n { text-align: right; }
-tbody th { font-weight: 600; position: sticky; left: 0; background: Canvas; white-space: normal;
-  min-width: 9rem; max-width: 15rem; }
-td.t { white-space: normal; min-width: 18rem; }
-tbody th.t { min-width: 14rem; max-width: 22rem; }
-@media (max-width: 40rem) {
-  main { padding: 1.25rem .75rem 3rem; }
-  h1 { font-size: 1.4rem; }
-  figure { padding: .6rem .5rem; }
-  th, td { padding: .4rem .55rem; }
-  table { font-size: .8rem; }
-  tbody th { min-width: 9.75rem; max-width: 9.75rem; overflow-wrap: break-word; }
-}
-@media print { figure, .scroll { break-inside: avoid; } }
 """
