@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.word_end import WordEndDetector
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.truncation import TruncationDetector
 from whispertide.methods.pilot.offramp import Hybrid
@@ -20,7 +19,7 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.resources import RoundResources
+from whispertide.streaming.resources import RoundResources, WordEndDetector
 from whispertide.streaming.stages import SerialExecutor
 
 if TYPE_CHECKING:

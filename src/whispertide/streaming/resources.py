@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from whispertide.checkpoint.tokenizer import KindOf, token_kinds
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
 from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Cost
-from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Features
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.options import DecodeOptions, Task
@@ -19,6 +18,13 @@ from whispertide.types import FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
+
+
+class WordEndDetector(Protocol):
+    """Looks at the encoder's output of the frames with real audio (Simul-Whisper; Wang et al. 2024)."""
+
+    def fires(self, hidden: FloatArray) -> bool:
+        """True if a word boundary lies at the end of `hidden`, [frames, width]: then the last word is whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,12 @@ from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import Cost, Guard, Hypothesized, SearchResult, joined, run_search, truncation
 from whispertide.decoding.token_search import TokenSearch, build_search
 from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, whole_words
-from whispertide.decoding.word_end import WordEndDetector
 from whispertide.features import Columns, Features
 from whispertide.methods.attention.listening import DecodeSettings, HeardWords, RoundJob
 from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30
-from whispertide.streaming.resources import EncodedWindow, RoundResources
+from whispertide.streaming.resources import EncodedWindow, RoundResources, WordEndDetector
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
