@@ -2,34 +2,22 @@
 
 import gc
 import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from oracle import Oracle, audio_between, make_gate, speech
-from session_steps import PAUSED, RECIPE, SENTENCE, TALK, TURNS, Verbatim, confirmed, exact, kinds, push, said
-from whispertide.errors import AudioError, OptionError, SessionError, UnknownRecipeError
-from whispertide.events import (
-    Confirmed,
-    End,
-    Error,
-    Event,
-    Hypothesis,
-    Lag,
-    Language,
-    RoundStats,
-    TurnEnd,
-)
+from session_steps import PAUSED, RECIPE, TALK, confirmed, exact, kinds, push, said
+from whispertide.errors import AudioError, OptionError, UnknownRecipeError
+from whispertide.events import Confirmed, End, Hypothesis, Lag, RoundStats, TurnEnd
 from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
-from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
-from whispertide.streaming.policy import Begun
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
+from whispertide.types import SAMPLE_RATE, Span
 
 S = SAMPLE_RATE
 
@@ -257,103 +245,6 @@ def test_a_snapshot_has_the_events_that_nobody_took() -> None:
         session.restore(kept)
 
 
-# --- failures -------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Flaky:
-    """Fails in the rounds it is told to."""
-
-    oracle: Oracle
-    fail_in: set[int] = field(default_factory=set)
-    error: BaseException = field(default_factory=lambda: RuntimeError("the graph broke"))
-    calls: int = 0
-
-    def run(self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None) -> RoundResult[Any]:
-        self.calls += 1
-        if self.calls in self.fail_in:
-            raise self.error
-        return self.oracle.run(plan, audio, options)
-
-
-@pytest.mark.parametrize("error", [RuntimeError("the graph broke"), KeyboardInterrupt()])
-@pytest.mark.parametrize("failing", [1, 2, 3, 4])
-def test_a_round_that_fails_can_be_run_again_and_nothing_is_lost(error: BaseException, failing: int) -> None:
-    plain_session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
-    expected = push(plain_session, 12.0) + plain_session.finish()
-    session = Session(RECIPE, Flaky(exact(PAUSED), {failing}, error), make_gate(PAUSED))
-    events: list[Event] = []
-    failures = 0
-    for _ in range(24):
-        try:
-            events += session.push(audio_between(session.received, session.received + S // 2))
-        except (RuntimeError, KeyboardInterrupt):
-            failures += 1
-            events += session.push(np.zeros(0, np.float32))
-    events += session.finish()
-    assert failures == 1
-    assert [e.seq for e in events] == list(range(len(events)))
-    assert kinds(events) == kinds(expected)
-    assert confirmed(events) == confirmed(expected)
-    assert session.boundaries == plain_session.boundaries
-
-
-def test_a_failed_flush_or_finish_can_be_tried_again() -> None:
-    session = Session(RECIPE, Flaky(exact(), {3, 6}))
-    events = push(session, 2.0)
-    with pytest.raises(RuntimeError):
-        session.flush()
-    events += session.flush() + push(session, 3.5)
-    with pytest.raises(RuntimeError):
-        session.finish()
-    with pytest.raises(SessionError, match="asked to finish"):
-        session.push(np.zeros(1, np.float32))
-    assert not session.ended
-    events += session.finish()
-    assert kinds(events).count("turn_end") == 2
-    assert session.ended
-    assert confirmed(events) == "one two three four five"
-
-
-def test_only_the_newest_round_in_flight_can_be_given_back() -> None:
-    session = Session(RECIPE, max_in_flight=2)
-    session.ingest(audio_between(0, S))
-    first = session.due()
-    session.ingest(audio_between(S, 2 * S))
-    second = session.due()
-    assert first is not None
-    assert second is not None
-    with pytest.raises(SessionError, match="newest round in flight"):
-        session.retract(first)
-    session.retract(second)
-    session.retract(first)
-    assert session.boundaries == ()
-    again = session.due()
-    assert again is not None
-    assert again.window == Span(0, 2 * S)
-
-
-def test_failures_are_told() -> None:
-    session = Session(RECIPE, exact())
-    push(session, 2.0)
-    assert session.fail("a hiccup", fatal=False) == [Error(3, 2 * S, "a hiccup", False)]
-    assert not session.ended
-    assert session.fail("out of memory") == [Error(4, 2 * S, "out of memory", True)]
-    assert session.ended
-    assert said(session.transcript.words) == "one"
-
-
-def test_a_policy_that_makes_no_room_is_found_out() -> None:
-    class Stuck(LocalAgreement):
-        def limit(self, state: Begun) -> int:
-            return S
-
-    session = Session(RECIPE.replace(policy=Stuck()), exact())
-    push(session, 2.0)
-    with pytest.raises(SessionError, match="expected the policy to make room"):
-        session.finish()
-
-
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -403,96 +294,6 @@ def test_windows_get_no_shorter_than_the_utterance_that_is_being_heard() -> None
     push(session, 16.0)
     session.finish()
     assert said(session.transcript.words) == said(TALK)
-
-
-class Polyglot(Oracle):
-    def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
-        result = super().run(plan, *args)
-        return RoundResult(plan, result.heard, language="de", language_probability=0.75)
-
-
-def test_a_detected_language_is_told_once() -> None:
-    session = Session(RECIPE, Polyglot(TALK))
-    events = push(session, 4.0) + session.finish()
-    assert [e for e in events if isinstance(e, Language)] == [Language(0, S, "de", 0.75, took=S)]
-    told = Session(RECIPE, Polyglot(TALK), options=DecodeOptions(language="en"))
-    assert not [e for e in push(told, 4.0) if isinstance(e, Language)]
-
-
-def test_a_detected_language_holds_to_the_end_of_its_turn() -> None:
-    class German(Verbatim):
-        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
-            result = super().run(plan, *args)
-            return RoundResult(plan, result.heard, language="de", language_probability=0.75)
-
-    session = Session(TURNS, German(SENTENCE), make_gate(SENTENCE))
-    push(session, 2.5)  # after a short pause in mid-sentence, in the next utterance
-    assert session.options.language == "de"
-    push(session, 4.0)  # the sentence is finished
-    assert session.options.language is None
-
-
-def test_rounds_are_told_what_was_spoken_before() -> None:
-    """In the next turns, too; until something is confirmed there is nothing to tell."""
-    plans: list[RoundPlan] = []
-
-    class Noting(Verbatim):
-        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
-            plans.append(plan)
-            return RoundResult(plan, super().run(plan, *args).heard, language="de", language_probability=0.75)
-
-    session = Session(TURNS, Noting(SENTENCE), make_gate(SENTENCE))
-    push(session, 4.0)
-    session.finish()
-    told = [plan.spoken for plan in plans]
-    assert told[0] is None
-    first = told.index("de")
-    assert set(told[:first]) == {None}
-    assert set(told[first:]) == {"de"}
-
-
-def test_a_language_that_is_a_guess_is_not_told_before_something_is_heard() -> None:
-    class Unsure(Polyglot):
-        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
-            result = super().run(plan, *args)
-            return replace(result, language="it", heard=None) if plan.window.end < 2 * S else result
-
-    events = push(Session(RECIPE, Unsure(TALK)), 4.0)
-    assert [e.language for e in events if isinstance(e, Language)] == ["de"]
-
-
-def test_unlikely_words_are_written_where_the_language_is_not_english() -> None:
-    """`drop_below` was chosen on English; it took "Sempre" and half of "non c'è" (issue faults, 6)."""
-
-    class Doubtful(Verbatim):
-        language = "en"
-
-        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
-            heard: Any = super().run(plan, *args).heard
-            words = tuple(
-                replace(s, words=tuple(replace(word, probability=0.1) for word in s.words)) for s in heard.segments
-            )
-            return RoundResult(plan, replace(heard, segments=words), language=self.language)
-
-    class Italian(Doubtful):
-        language = "it"
-
-    recipe = RECIPE.replace(drop_below=0.45)
-    for oracle, written in ((Doubtful(TALK), 3), (Italian(TALK), len(TALK))):
-        session = Session(recipe, oracle)
-        push(session, 4.0)
-        session.finish()
-        assert len(session.transcript.words) <= written
-        assert oracle.language == "en" or len(session.transcript.words) == written
-
-
-def test_a_detected_language_is_forgotten_with_the_utterance_that_was_cleared() -> None:
-    session = Session(RECIPE, Polyglot(TALK))
-    push(session, 4.0)
-    assert session.transcript.words
-    assert session.options.language == "de"
-    session.clear()
-    assert session.options.language is None
 
 
 # --- lag ------------------------------------------------------------------------------------------------------------
@@ -546,57 +347,3 @@ def test_whoever_holds_audio_back_says_how_much() -> None:
     assert [(event.at, event.behind, event.level) for event in session.drain() if isinstance(event, Lag)] == [
         (8 * S, 3 * S, 2)
     ]
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
-def long_talk(minutes: int) -> list[Word]:
-    """Talk with a pause of up to three seconds after every few words, and half a minute of silence now and then."""
-    words: list[Word] = []
-    at = S
-    while at < minutes * 60 * S:
-        number = len(words)
-        words.append(Word(f" w{number}", at, at + 4_800 + 800 * (number % 5)))
-        at = words[-1].end + (0 if number % 7 else (number % 4) * S) + (30 * S if number % 400 == 399 else 0)
-    return words
-
-
-def run_long(minutes: int, *, gated: bool) -> None:
-    words = long_talk(minutes)
-    recipe = RECIPE.replace(step_s=2.0)
-    session = Session(recipe, Oracle(words, seed=1), make_gate(words) if gated else None)
-    worst = 0
-    while session.received < words[-1].end + S:
-        session.push(audio_between(session.received, session.received + S))
-        worst = max(worst, session.buffered)
-    session.finish()
-    assert said(session.transcript.words) == said(words)
-    assert worst <= (recipe.policy.hard_cap_s + recipe.schedule.step_s) * S
-    state = session.snapshot()
-    assert len(state.turns.gate_events) + len(state.turns.in_flight) + len(state.outbox) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("gated", [False, True])
-def test_twenty_minutes_stay_within_bounds(gated: bool) -> None:
-    run_long(20, gated=gated)
-
-
-@pytest.mark.soak
-def test_an_hour_stays_within_bounds() -> None:
-    run_long(60, gated=True)
-
-
-def test_a_result_beyond_the_audio_is_brought_into_it() -> None:
-    class Dreamer:
-        def run(
-            self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: Any = None
-        ) -> RoundResult[Any]:
-            words = (Word(" later", plan.window.end + S, plan.window.end + 2 * S),)
-            return RoundResult(plan, HeardSegments((HeardSegment(plan.window, words),)))
-
-    session = Session(RECIPE, Dreamer())
-    push(session, 1.0)
-    session.finish()
-    assert [(w.start, w.end) for w in session.transcript.words] == [(S, S)]

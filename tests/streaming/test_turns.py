@@ -2,33 +2,24 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from oracle import Oracle, TruthDetector, audio_between, make_gate, speech
+from oracle import Oracle, TruthDetector, make_gate, speech
 from session_steps import PAUSED, RECIPE, SENTENCE, TALK, TURNS, Verbatim, confirmed, exact, kinds, push, said
 from told_turns import ToldEar
-from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
+from whispertide.audio.vad import SpeechGate
 from whispertide.errors import SessionError
-from whispertide.events import (
-    Confirmed,
-    Event,
-    Hypothesis,
-    RoundStats,
-    SpeechStart,
-    SpeechStop,
-    TurnEnd,
-    Unheard,
-)
+from whispertide.events import Confirmed, Event, Hypothesis, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
 from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
 from whispertide.session import Session
 from whispertide.streaming.end_of_turn import TurnLimits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.turn_gate import TurnGate
-from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
+from whispertide.types import SAMPLE_RATE, Span, Word
 
 S = SAMPLE_RATE
 
@@ -315,245 +306,3 @@ def test_speech_that_goes_on_after_a_flush_is_another_turn() -> None:
     events = push(session, 6.0)
     assert confirmed(events) == "four five six"
     assert [e.start for e in events if isinstance(e, SpeechStart)] == [2 * S]
-
-
-@dataclass
-class ScriptedGate:
-    """Says what it was told to, as soon as that much was fed."""
-
-    events: list[GateEvent]
-    fed: int = 0
-    needed_from: int = 0
-    quiet: int = 0
-    pause_end: int | None = None
-
-    def feed(self, samples: FloatArray) -> list[GateEvent]:
-        self.fed += len(samples)
-        ready = [event for event in self.events if event.decided_at <= self.fed]
-        self.events = self.events[len(ready) :]
-        return ready
-
-    def finish(self) -> list[GateEvent]:
-        return []
-
-    def snapshot(self) -> object:
-        return (list(self.events), self.fed)
-
-    def restore(self, state: Any) -> None:
-        self.events, self.fed = list(state[0]), state[1]
-
-
-def test_audio_that_a_round_has_seen_stays_in_its_utterance() -> None:
-    gate = ScriptedGate([
-        SpeechStarted(0, 1_000),
-        SpeechStopped(20_000, 33_000),  # a round has looked up to 32,000 by then
-        SpeechStarted(25_000, 40_000),  # reaches back into it
-        SpeechStopped(48_000, 50_000),
-    ])  # fmt: skip
-    oracle = exact(())
-    session = Session(RECIPE, oracle, gate)
-    marks = [e for e in push(session, 4.0, step=0.25) if isinstance(e, SpeechStart | SpeechStop)]
-    assert [getattr(e, "start", None) or getattr(e, "end", None) for e in marks] == [None, 32_000, 32_000, 48_000]
-    assert [plan.window for plan in oracle.plans if plan.is_last] == [Span(0, 32_000), Span(32_000, 48_000)]
-
-
-def test_an_utterance_without_audio_has_no_round_and_the_next_one_follows_at_once() -> None:
-    gate = ScriptedGate([SpeechStarted(3_200, 4_000), SpeechStopped(3_200, 5_000), SpeechStarted(6_400, 8_000)])
-    oracle = exact(())
-    session = Session(RECIPE, oracle, gate)
-    assert kinds(session.push(audio_between(0, 2 * S))) == ["speech_start", "speech_stop", "speech_start"]
-    assert [plan.window for plan in oracle.plans] == [Span(6_400, 2 * S)]
-
-
-def test_a_flush_where_speech_has_only_begun_is_answered() -> None:
-    session = Session(RECIPE, exact(()), ScriptedGate([SpeechStarted(S, S)]))
-    push(session, 1.0)
-    (answer,) = session.flush()
-    assert answer == TurnEnd(answer.seq, S, S)
-
-
-@pytest.mark.parametrize("step", [0.1, 0.5, 4.0])
-def test_of_a_click_nothing_is_written(step: float) -> None:
-    """A cry or a tick that sounds like a voice for a moment sounds like a word as well (issue "faults")."""
-    gate = ScriptedGate([
-        SpeechStarted(0, 1_000, is_certain=False),
-        SpeechStopped(2 * S, 3 * S),
-        SpeechStarted(round(3.2 * S), round(3.3 * S), is_certain=False),
-        SpeechCertain(round(3.4 * S)),
-    ])  # fmt: skip
-    session = Session(RECIPE, exact(), gate)
-    events = push(session, 4.0, step) + session.finish()
-    assert confirmed(events) == "six"
-    assert [e.start for e in events if isinstance(e, Unheard)] == [0]
-    assert all(event.at >= 3 * S for event in events if isinstance(event, Confirmed))
-    shown = [event for event in events if isinstance(event, Hypothesis) and event.at <= 3 * S]
-    assert not shown or not shown[-1].words
-
-
-@pytest.mark.parametrize("step", [0.1, 0.5])
-def test_words_wait_until_it_is_certain_that_somebody_speaks(step: float) -> None:
-    gate = ScriptedGate([SpeechStarted(0, 1_000, is_certain=False), SpeechCertain(round(3.1 * S))])
-    session = Session(RECIPE, exact(), gate)
-    events = push(session, 4.0, step)
-    first = next(event for event in events if isinstance(event, Confirmed))
-    assert (first.at, said(first.words)) == (4 * S, "one two three four")
-    assert confirmed([*events, *session.finish()]) == said(TALK)
-
-
-def test_an_end_that_is_asked_for_is_no_click() -> None:
-    session = Session(RECIPE, exact(), ScriptedGate([SpeechStarted(0, 1_000, is_certain=False)]))
-    push(session, 0.75, 0.25)
-    assert confirmed(session.flush()) == "one"
-
-
-# --- taken apart ----------------------------------------------------------------------------------------------------
-
-
-def test_rounds_can_be_run_elsewhere() -> None:
-    oracle = exact()
-    session = Session(RECIPE)
-    events: list[Event] = []
-    session.ingest(audio_between(0, 2 * S))
-    plan = session.due()
-    assert plan is not None
-    assert session.due() is None  # one at a time
-    session.ingest(audio_between(2 * S, 4 * S))  # goes on meanwhile
-    assert plan.window == Span(0, 2 * S)
-    events += session.apply(oracle.run(plan, session.window(plan), session.options))
-    session.request("finish")
-    while (plan := session.due()) is not None:
-        assert plan.is_last
-        events += session.apply(oracle.run(plan, session.window(plan), session.options))
-    events += session.drain()
-    assert confirmed(events) == said(TALK)
-    assert kinds(events)[-2:] == ["turn_end", "end"]
-    with pytest.raises(SessionError, match="this one has ended"):
-        session.ingest(audio_between(0, 1))
-
-
-def test_a_round_took_what_all_its_stages_took() -> None:
-    loads = []
-
-    class Loaded(LocalAgreement):
-        def plan(self, *args: Any, load: int = 0, **more: Any) -> RoundPlan:
-            loads.append(load)
-            return super().plan(*args, load=load, **more)
-
-    recipe = RECIPE.replace(schedule="adaptive", step_s=0.5, longest_step_s=5.0, policy=Loaded())
-    session = Session(recipe, live=True)
-    session.ingest(audio_between(0, S))
-    plan = session.due()
-    assert plan is not None
-    session.apply(RoundResult(plan, stats=RoundStats(encode_s=0.2, decode_s=0.3, align_s=0.4)))
-    session.ingest(audio_between(S, round(2.79 * S)))  # twice as long must pass
-    assert session.due() is None
-    session.ingest(audio_between(session.received, round(2.8 * S)))
-    plan = session.due()
-    assert plan is not None
-    session.apply(RoundResult(plan, stats=RoundStats(decode_s=0.9)))
-    session.ingest(audio_between(session.received, 6 * S))
-    session.request("finish")
-    assert session.due() is not None
-    assert loads == [0, round(1.8 * S), 0]  # the last round looks at what is left, late or not
-    assert session.loads == (0, round(1.8 * S))
-
-
-def test_audio_after_a_flush_waits_for_it() -> None:
-    oracle = exact()
-    session = Session(RECIPE)
-    session.ingest(audio_between(0, 2 * S))
-    session.request("flush")
-    session.ingest(audio_between(2 * S, 4 * S))
-    plan = session.due()
-    assert plan is not None
-    assert (plan.window, plan.is_last) == (Span(0, 2 * S), True)
-    events = session.apply(oracle.run(plan, session.window(plan), session.options))
-    assert confirmed(events) == "one two three"
-    plan = session.due()
-    assert plan is not None
-    assert (plan.window, plan.is_last) == (Span(2 * S, 4 * S), False)
-
-
-def test_audio_after_a_flush_of_nothing_does_not_wait() -> None:
-    session = Session(RECIPE)
-    session.request("flush")
-    session.ingest(audio_between(0, 2 * S))
-    plan = session.due()
-    assert plan is not None
-    assert plan.window == Span(0, 2 * S)
-    assert session.drain() == [TurnEnd(0, 0, 0)]
-
-
-def test_after_a_request_to_finish_no_audio_is_taken() -> None:
-    session = Session(RECIPE)
-    session.request("finish")
-    with pytest.raises(SessionError, match="asked to finish"):
-        session.ingest(np.zeros(1, np.float32))
-    with pytest.raises(SessionError, match="asked to finish"):
-        session.request("flush")
-
-
-def test_results_come_in_the_order_of_the_plans() -> None:
-    oracle = exact()
-    session = Session(RECIPE, max_in_flight=2)
-    session.ingest(audio_between(0, S))
-    first = session.due()
-    session.ingest(audio_between(S, 2 * S))
-    second = session.due()
-    session.ingest(audio_between(2 * S, 3 * S))
-    assert session.due() is None
-    assert first is not None
-    assert second is not None
-    assert second.window == Span(0, 2 * S)
-    late = oracle.run(second, session.window(second), session.options)
-    with pytest.raises(SessionError, match="expected round 0; got round 1"):
-        session.apply(late)
-    session.apply(oracle.run(first, session.window(first), session.options))
-    assert confirmed(session.apply(late)) == "one"
-    with pytest.raises(SessionError, match=r"expected no result \(no round is in flight\); got round 1"):
-        session.apply(late)
-
-
-def test_two_rounds_in_flight_lose_nothing() -> None:
-    words = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(160)))
-    oracle = Oracle(words, seed=5)
-    session = Session(RECIPE.replace(trim_s=5, hard_cap_s=10), max_in_flight=2)
-    waiting: list[RoundPlan] = []
-    for second in range(82):
-        session.ingest(audio_between(session.received, (second + 1) * S))
-        if second == 81:
-            session.request("finish")
-        while (plan := session.due()) is not None or (second == 81 and waiting):
-            waiting += [plan] if plan is not None else []
-            if len(waiting) == 2 or plan is None:
-                oldest = waiting.pop(0)
-                session.apply(oracle.run(oldest, session.window(oldest), session.options))
-    assert session.ended
-    assert said(session.transcript.words) == said(words)
-
-
-def test_results_that_a_clear_overtook_are_ignored() -> None:
-    oracle = exact()
-    session = Session(RECIPE)
-    session.ingest(audio_between(0, 2 * S))
-    plan = session.due()
-    assert plan is not None
-    result = oracle.run(plan, session.window(plan), session.options)
-    session.clear()
-    assert session.apply(result) == []
-    assert session.transcript.hypothesis == ()
-    with pytest.raises(SessionError):
-        session.apply(result)
-
-
-def test_without_an_executor_simple_use_is_refused() -> None:
-    session = Session(RECIPE)
-    uses: list[Callable[[], object]] = [lambda: session.push(np.zeros(1, np.float32)), session.flush, session.finish]
-    for use in uses:
-        with pytest.raises(SessionError, match="has none: use ingest, due and apply"):
-            use()
-    session = Session(RECIPE, exact())
-    session.ingest(audio_between(0, S))
-    session.due()
-    with pytest.raises(SessionError, match="no round in flight"):
-        session.finish()

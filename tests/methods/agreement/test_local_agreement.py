@@ -1,60 +1,17 @@
 """Every rule of LocalAgreement by scripted hypotheses."""
 
-from dataclasses import dataclass, field, replace
-
 import pytest
 
 from oracle import speech
-from whispertide.decoding.draft import Reference
+from scripted_agreement import WALK, Script, feed, loop, many, segment, texts
 from whispertide.errors import OptionError
 from whispertide.methods.agreement.local_agreement import LocalAgreement
-from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments, WholeWindow
+from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
 from whispertide.streaming.repetition import normalise
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
-from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
-from whispertide.streaming.trimming import MARGIN
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 S = SAMPLE_RATE
-WALK = speech(("We", 0.5, 0.8), ("walk", 0.8, 1.2), ("home", 1.2, 1.6))
-
-
-def segment(words: tuple[Word, ...], no_speech_prob: float = 0.0, end: int | None = None) -> HeardSegment:
-    start = words[0].start if words else 0
-    return HeardSegment(Span(start, max(start, end or (words[-1].end if words else 0))), words, no_speech_prob)
-
-
-@dataclass
-class Script:
-    """Feeds a policy one scripted result after the other."""
-
-    policy: LocalAgreement = field(default_factory=LocalAgreement)
-    search: Search = field(default_factory=Beam)
-    at: int = 0
-    rounds: int = 0
-    plan: RoundPlan | None = None
-
-    def __post_init__(self) -> None:
-        self.state = self.policy.start(self.at)
-
-    def planned(self, end: float, *, round_id: int = 99, is_last: bool = False) -> RoundPlan:
-        at = round(end * S)
-        return self.policy.plan(self.state, at, search=self.search, round_id=round_id, is_last=is_last)
-
-    def hear(self, end: float, *segments: HeardSegment | tuple[Word, ...], is_last: bool = False) -> Commit:
-        self.plan = self.planned(end, round_id=self.rounds, is_last=is_last)
-        self.rounds += 1
-        heard = tuple(item if isinstance(item, HeardSegment) else segment(item) for item in segments)
-        return self.policy.apply(self.state, RoundResult(self.plan, HeardSegments(heard)))
-
-
-def texts(words: tuple[Word, ...]) -> str:
-    return "".join(word.text for word in words).strip()
-
-
-def many(count: int, start: float = 0.0, length: float = 0.5, text: str = "w") -> tuple[Word, ...]:
-    """`count` different words without pauses."""
-    return speech(*((f"{text}{i}", start + i * length, start + (i + 1) * length) for i in range(count)))
 
 
 # --- agreement ------------------------------------------------------------------------------------------------------
@@ -186,124 +143,6 @@ def test_a_new_utterance_starts_from_nothing() -> None:
     assert script.plan.window == Span(960, 2 * S)
 
 
-# --- trimming -------------------------------------------------------------------------------------------------------
-
-
-def feed(
-    script: Script, words: tuple[Word, ...], *, per_segment: int = 4, upto: int | None = None, step: float = 1.0
-) -> None:
-    """Rounds every `step` seconds in which all that was said in the window is heard."""
-    end = step
-    while end <= (upto or words[-1].end) / S:
-        start = script.state.start
-        heard = [w for w in words if start <= w.start and w.end <= end * S]
-        script.hear(end, *(tuple(heard[i : i + per_segment]) for i in range(0, len(heard), per_segment)))
-        end += step
-
-
-def test_a_long_window_is_cut_at_a_confirmed_segment_end() -> None:
-    script = Script()
-    feed(script, many(30))
-    assert script.state.start == 0  # 15 s are not too long
-    words = many(32)
-    script.hear(16, words[:10], words[10:24], words[24:])
-    assert script.state.start == 12 * S
-
-
-def test_the_cut_is_a_whole_frame_and_not_after_the_segment() -> None:
-    script = Script()
-    words = many(32, start=0.01)
-    feed(script, words[:30])
-    script.hear(16.5, words[:24], words[24:])
-    assert script.state.start % 320 == 0
-    assert 0 <= words[23].end - script.state.start < 320
-
-
-def test_nothing_is_cut_without_a_second_segment_or_a_confirmed_word() -> None:
-    script = Script()
-    feed(script, many(40), per_segment=100)
-    assert script.state.start == 0
-    script = Script()
-    for i in range(20):
-        script.hear(i + 1.0, many(4, text=f"x{i}"), many(2 * i, start=2, text=f"y{i}"))
-    assert script.state.start == 0
-
-
-def test_a_cut_never_reaches_unconfirmed_words_nor_the_last_confirmed_one() -> None:
-    script = Script()
-    words = many(20)
-    script.hear(10, words)
-    script.hear(11, words[:12], words[12:])
-    assert script.state.confirmed[-1].word == words[19]
-    script.hear(16, words, many(10, start=10))
-    # The segment ends with the confirmed words: the last of them stays in the window.
-    assert script.state.start <= words[19].start - MARGIN
-    assert script.state.start > words[18].start
-
-
-def test_sentences_are_cut_when_something_was_confirmed() -> None:
-    script = Script(LocalAgreement(trim="sentence", trim_s=8.0))
-    words = list(many(30))
-    for i in (5, 11):
-        words[i] = Word(words[i].text + ".", words[i].start, words[i].end)
-    script.hear(7, tuple(words[:14]))
-    script.hear(7.5, tuple(words[:14]))
-    assert script.state.start == 0
-    script.hear(9, (*words[:14], *many(2, start=7, text="new")))  # confirms nothing
-    assert script.state.start == 0
-    script.hear(9.5, (*words[:14], *many(1, start=7, text="new")))
-    assert script.state.start == 6 * S  # after the second sentence; the third has begun
-
-
-# --- the hard cap ---------------------------------------------------------------------------------------------------
-
-
-def test_a_window_in_which_nothing_agrees_is_confirmed_at_the_cap() -> None:
-    script = Script()
-    for end in range(1, 28):
-        commit = script.hear(end, many(2 * end, text=f"r{end}x"))
-        assert commit.confirmed == ()
-    assert script.policy.limit(script.state) == 28 * S
-    words = many(56, text="last")
-    commit = script.hear(28, words)
-    # All but the last quarter, which may still change; none is lost and none is cut off.
-    assert commit.confirmed == words[:42]
-    assert commit.hypothesis == words[42:]
-    assert commit.keep_from == script.state.start <= words[41].start
-    assert script.policy.limit(script.state) > 28 * S
-    after = script.hear(29, words[41:])
-    assert after.confirmed == words[42:]
-
-
-def test_the_cap_prefers_a_cut_at_what_is_confirmed() -> None:
-    script = Script()
-    words = many(20)
-    script.hear(10, words)
-    script.hear(11, words)
-    commit = script.hear(28, (*words, *many(20, start=18, text="new")))
-    assert commit.confirmed == ()
-    assert words[18].start < script.state.start <= words[19].start
-
-
-def test_a_full_window_that_a_segments_end_makes_room_in_is_cut_no_further() -> None:
-    script = Script(LocalAgreement(trim_s=28.0, hard_cap_s=28.0))  # an eighth of it is room enough: 3.5 s
-    first, second = many(7), many(20, start=4.0, text="v")
-    for end in (27, 28):
-        script.hear(end, segment(first, end=round(3.5 * S)), segment(second))
-    assert script.state.start == round(3.5 * S)
-    assert len(script.state.confirmed) == 27
-    assert script.state.earlier == ((),)
-
-
-def test_what_turns_out_to_be_a_loop_is_not_trusted_any_more() -> None:
-    script = Script()
-    for end in (2.0, 3.0):
-        script.hear(end, speech(("oh", 0.2, 0.5), ("no", 0.6, 0.9), ("no", 1.0, 1.3)))
-    assert [kept.trusted for kept in script.state.confirmed] == [True, True, True]
-    script.hear(4.0, speech(("oh", 0.2, 0.5), *(("no", at, at + 0.3) for at in (0.6, 1.0, 2.0, 2.4))))
-    assert [kept.trusted for kept in script.state.confirmed] == [True, False, False]
-
-
 @pytest.mark.parametrize(
     ("chars", "prompt"), [(0, ""), (1, "w6"), (3, "w6"), (4, "w5 w6"), (6, "w5 w6"), (7, "w4 w5 w6")]
 )
@@ -362,19 +201,6 @@ def test_the_plan_carries_prompt_window_and_purpose() -> None:
     plan = script.planned(41, round_id=7, is_last=True)
     assert plan == RoundPlan(
         7, Span(script.state.start, 41 * S), WholeWindow(), prompt=script.policy.prompt(script.state), is_last=True
-    )
-
-
-# --- loops ----------------------------------------------------------------------------------------------------------
-
-
-def loop(start: float, copies: int) -> tuple[Word, ...]:
-    return speech(
-        *(
-            (text, start + i + j / 2, start + i + j / 2 + 0.5)
-            for i in range(copies)
-            for j, text in enumerate(("thank", "you"))
-        )
     )
 
 
@@ -438,127 +264,3 @@ def test_a_late_result_of_an_older_window_adds_nothing_twice() -> None:
 def test_unknown_choices_are_refused(name: str) -> None:
     with pytest.raises(OptionError, match=f"expected {name} to be one of"):
         LocalAgreement(**{name: "maybe"})  # type: ignore[arg-type]
-
-
-# --- what the next round is likely to hear ----------------------------------------------------------------------------
-
-FOLLOWED = Pruned(align="first", recover=False)
-
-
-def reference(script: Script, end: float) -> Reference | None:
-    return script.planned(end).reference
-
-
-def test_the_next_round_is_told_what_the_last_one_heard() -> None:
-    script = Script(search=FOLLOWED)
-    assert reference(script, 1.0) is None  # nothing was heard yet
-    script.hear(1.7, WALK)
-    assert reference(script, 2.5) == Reference((), 0, WALK, align="first", recover=False)
-    newer = (*WALK[:2], *speech(("hole", 1.2, 1.6), ("now", 1.7, 2.2)))
-    script.hear(2.5, newer)
-    told = reference(script, 3.5)
-    assert told is not None
-    assert told.words == newer
-
-
-def test_the_next_round_is_told_what_was_heard_even_if_something_else_was_confirmed() -> None:
-    script = Script(search=FOLLOWED)
-    script.hear(1.7, WALK)
-    script.hear(2.0, WALK)
-    otherwise = (*WALK[:1], *speech(("quite", WALK[1].start / S, WALK[1].end / S)), *WALK[2:])
-    script.hear(2.5, otherwise)
-    assert [kept.word for kept in script.state.confirmed][:2] == list(WALK[:2])
-    told = reference(script, 3.0)
-    assert told is not None
-    assert told.words == otherwise
-
-
-def test_as_published_the_next_round_is_told_what_was_shown() -> None:
-    """Confirmed words as they were confirmed, then the newest guess (WhisperFlow)."""
-    script = Script(search=replace(FOLLOWED, follows="shown"))
-    script.hear(1.7, WALK)
-    script.hear(2.0, WALK)
-    confirmed = [kept.word for kept in script.state.confirmed]
-    assert confirmed
-    otherwise = (*speech(("quite", WALK[0].start / S, WALK[0].end / S)), *WALK[1:], *speech(("now", 2.0, 2.3)))
-    script.hear(2.5, otherwise)
-    told = reference(script, 3.0)
-    assert told is not None
-    kept = [kept.word for kept in script.state.confirmed]
-    assert told.words == (*kept, *script.state.earlier[-1])
-    assert told.words[0] == confirmed[0] != otherwise[0]
-    assert told.words[-1] == otherwise[-1]
-    assert (told.start, told.tokens, told.align, told.recover) == (script.state.start, (), "first", False)
-
-
-def test_as_published_the_last_confirmed_word_is_always_told() -> None:
-    script = Script(search=replace(FOLLOWED, follows="shown"))
-    script.hear(1.7, WALK)
-    script.hear(2.0, WALK)
-    last = script.state.confirmed[-1].word
-    script.state.start = 3 * S
-    script.state.earlier = ()
-    told = reference(script, 4.0)
-    assert told is not None
-    assert told.words == (last,)
-
-
-def test_how_to_follow_is_what_the_search_says_now() -> None:
-    script = Script(search=Beam())
-    script.hear(1.7, WALK)
-    assert reference(script, 2.0) is None
-    following = {Pruned(align="time"): Reference(align="time"), Verified(): Reference(block=True)}
-    for search, how in following.items():
-        script.search = search
-        told = reference(script, 2.0)
-        assert told is not None
-        assert told == replace(how, words=WALK)
-    script.search = Greedy()
-    assert reference(script, 2.0) is None
-
-
-def test_silence_does_not_forget_what_was_heard() -> None:
-    script = Script(search=FOLLOWED)
-    script.hear(1.7, WALK)
-    script.hear(2.5)
-    told = reference(script, 3.0)
-    assert told is not None
-    assert told.words == WALK
-
-
-def test_what_breaks_off_is_left_to_the_next_round_if_there_is_one() -> None:
-    for policy, expected in ((LocalAgreement(), True), (LocalAgreement(reread=False), False)):
-        assert Script(policy).planned(1).hearing == WholeWindow(reread=expected)
-        assert Script(policy).planned(1, is_last=True).hearing == WholeWindow()
-
-
-def test_without_a_search_that_follows_nothing_is_told() -> None:
-    script = Script()
-    script.hear(1.7, WALK)
-    assert reference(script, 2.7) is None
-
-
-def test_words_before_the_window_are_not_told() -> None:
-    script = Script(LocalAgreement(trim_s=4.0), Pruned())
-    words = many(12)
-    parts = segment(words[:6], end=3 * S), segment(words[6:10], end=5 * S), segment(words[10:], end=6 * S)
-    script.hear(6.2, *parts)
-    script.hear(6.4, *parts)
-    assert 0 < script.state.start <= words[-1].start
-    told = reference(script, 7.0)
-    assert told is not None
-    assert told.words == tuple(word for word in words if word.start + word.end > 2 * script.state.start)
-    script.state.start = 7 * S
-    assert reference(script, 8.0) is None
-
-
-def test_a_loop_is_not_told() -> None:
-    script = Script(search=FOLLOWED)
-    loop = speech(*(("no", i * 0.3, i * 0.3 + 0.3) for i in range(12)))
-    script.hear(4.0, loop)
-    script.hear(5.0, loop)
-    assert script.state.confirmed
-    assert any(not kept.trusted for kept in script.state.confirmed)
-    told = reference(script, 6.0)
-    words = told.words if told is not None else ()
-    assert len(words) < len(script.state.confirmed)
