@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from command_line import Run, write_wav
+from command_line import Loads, Run, write_wav
 from fake_transcriber import FakeTranscriber
 from whispertide import api
 from whispertide.cli.main import app
@@ -18,9 +18,9 @@ def transcriber() -> FakeTranscriber:
 
 
 @pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch, transcriber: FakeTranscriber) -> list[tuple[str, dict[str, object]]]:
+def loads(monkeypatch: pytest.MonkeyPatch, transcriber: FakeTranscriber) -> Loads:
     """How often, and how, a model was loaded."""
-    calls: list[tuple[str, dict[str, object]]] = []
+    calls: Loads = []
 
     def load(model: str = "base.en", **settings: object) -> FakeTranscriber:
         calls.append((model, settings))

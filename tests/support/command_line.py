@@ -9,6 +9,11 @@ from typer.testing import Result
 from wav_file import save_wav
 
 Run = Callable[..., Result]
+Loads = list[tuple[str, dict[str, object]]]
+SIX = "word0 word1 word2 word3 word4 word5"
+LINES = "word0 word1 word2 word3\nword4 word5\n"  # as segments
+STREAMED = ("--pace", "max")
+MODES = [(), STREAMED]
 
 
 def write_wav(path: Path, duration_s: float, rate: int = 16_000) -> Path:

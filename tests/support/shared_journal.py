@@ -1,7 +1,11 @@
 """Clients of servers with a journal, their own or one that they share in NATS, for the tests."""
 
 import asyncio
+import shutil
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +14,7 @@ from nats_server import Nats
 from nats_wire import Wire
 from served import SECONDS, Client, limited
 from whispertide.events import Event
+from whispertide.server.journal import Journal
 from whispertide.server.options import ServerOptions
 from whispertide.server.serving import Server
 
@@ -54,3 +59,36 @@ async def until_ready(server: Server) -> None:
     async with asyncio.timeout(60):
         while await status(server) != "200 ready":
             await asyncio.sleep(0.05)
+
+
+def journaled(folder: Path, **limits: Any) -> ServerOptions:
+    return replace(limited(**limits), journal=str(folder))
+
+
+def copied(folder: Path, copy: Path) -> None:
+    """What a kill at this moment would leave: the journal may go on while it is copied, its mark must not be ahead.
+
+    Copied again where SQLite moved its log into the database meanwhile and began another: half of each is what no kill
+    leaves. The first bytes of a log tell it from any other.
+    """
+    copy.mkdir()
+
+    def log(place: Path) -> bytes:
+        file = place / "journal.sqlite3-wal"
+        return file.read_bytes()[:32] if file.is_file() else b""
+
+    before = None
+    while before is None or before != log(copy):
+        before = log(folder)
+        files = sorted(folder.glob("journal.sqlite3*"), key=lambda file: (not file.name.endswith("-mark"), file.name))
+        for file in files:
+            with suppress(FileNotFoundError):
+                shutil.copy(file, copy)
+
+
+def written(journal: object) -> "Future[bool]":
+    """Is done when all is written that the journal was given until now."""
+    done: Future[bool] = Future()
+    assert isinstance(journal, Journal)
+    journal._submit([], done.set_result)
+    return done
