@@ -79,7 +79,7 @@ def choose_framing(
     that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
     engine. `merged_is_better` tells whether it makes fewer errors with merged padding, though it knows short windows.
     """
-    recipe = with_delay(recipe)
+    recipe = _with_delay(recipe)
     if not isinstance(recipe.framing, AutoFraming):
         return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     options = options or EngineOptions()
@@ -108,7 +108,7 @@ def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
     return Framed(with_step(framed, longer), f"{why}, so the step is {longer:g} s in place of {step_s:g} s")
 
 
-def with_delay(recipe: Recipe) -> Recipe:
+def _with_delay(recipe: Recipe) -> Recipe:
     """The recipe with as many rounds as the wanted delay of its words takes: see `methods.attention.delay`."""
     policy = recipe.policy
     if not isinstance(policy, Tide) or not policy.delay_s:
