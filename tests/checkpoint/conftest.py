@@ -2,19 +2,24 @@
 
 import itertools
 import json
+import os
 import shutil
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import huggingface_hub
 import numpy as np
 import pytest
 from huggingface_hub import constants
 from safetensors.numpy import save
 
+from fake_hub import REPO, FakeHub, content, running_hub
 from multilingual_tokenizer import multilingual_tokenizer
 from random_models import hf_config
 from whispertide.checkpoint.dims import ModelDims
@@ -107,3 +112,29 @@ def v3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("v3")
     (folder / "tokenizer.json").write_text(multilingual_tokenizer(100))
     return folder
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A hub on this machine, with huggingface_hub's settings pointing at it."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    with running_hub() as server:
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
+        template = server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        hasty = SimpleNamespace(**{**vars(time), "sleep": lambda _: None})
+        monkeypatch.setattr("huggingface_hub.file_download.time", hasty)
+        yield server
+        huggingface_hub.close_session()
+
+
+@pytest.fixture
+def repo(online: FakeHub, write_model: WriteModel) -> dict[str, bytes]:
+    """The files of base.en on the hub: a small model under its name, with the duplicates that real ones have."""
+    files = content(write_model())
+    duplicates = ("pytorch_model.bin", "flax_model.msgpack", "tf_model.h5", "model.fp32-00001-of-00001.safetensors")
+    files |= {"README.md": b"# base.en", **dict.fromkeys(duplicates, b"large")}
+    online.repos[REPO] = {"main": files}
+    return files

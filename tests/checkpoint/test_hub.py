@@ -4,62 +4,22 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
-from converted_files import fused, random_tensors, write_ct2
-from fake_hub import FakeHub, running_hub
-from whispertide.checkpoint import ModelDims, hub, load_checkpoint
+from fake_hub import REPO, FakeHub, content
+from whispertide.checkpoint import hub, load_checkpoint
 from whispertide.checkpoint.download import format_size, hub_cache, needed_files
 from whispertide.checkpoint.names import BUNDLED_DIR, SHORT_NAMES, HubModel
-from whispertide.errors import (
-    CheckpointError,
-    CheckpointNotFoundError,
-    DiskSpaceError,
-    DownloadError,
-    OptionError,
-)
+from whispertide.errors import CheckpointError, CheckpointNotFoundError, DiskSpaceError, DownloadError, OptionError
 
 WriteModel = Callable[..., Path]
-REPO = "openai/whisper-base.en"
-
-
-@pytest.fixture
-def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """A hub on this machine, with huggingface_hub's settings pointing at it."""
-    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-    with running_hub() as server:
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
-        template = server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        hasty = SimpleNamespace(**{**vars(time), "sleep": lambda _: None})
-        monkeypatch.setattr("huggingface_hub.file_download.time", hasty)
-        yield server
-        huggingface_hub.close_session()
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture
-def repo(online: FakeHub, write_model: WriteModel) -> dict[str, bytes]:
-    """The files of base.en on the hub: a small model under its name, with the duplicates that real ones have."""
-    files = content(write_model())
-    duplicates = ("pytorch_model.bin", "flax_model.msgpack", "tf_model.h5", "model.fp32-00001-of-00001.safetensors")
-    files |= {"README.md": b"# base.en", **dict.fromkeys(duplicates, b"large")}
-    online.repos[REPO] = {"main": files}
-    return files
 
 
 def test_a_download(online: FakeHub, repo: dict[str, bytes]) -> None:
@@ -381,93 +341,3 @@ def test_the_environment_variables_of_the_hub(online: FakeHub, repo: dict[str, b
     online.requests.clear()
     assert run("base.en", HF_HUB_OFFLINE="1") == first.splitlines()[1] + "\n"
     assert online.requests == []
-
-
-# --- single files -----------------------------------------------------------------------------------------------------
-
-CAUSAL = "MLSpeech/CarelessWhisper-Streaming"
-
-
-@pytest.fixture
-def files(online: FakeHub) -> dict[str, bytes]:
-    """A repository of single checkpoints, as the authors of WhisperRT have it."""
-    made = {"README.md": b"# causal", "base_300.pt": b"three", "base_100.pt": b"one"}
-    online.repos[CAUSAL] = {"main": made}
-    return made
-
-
-def test_one_file_of_a_repository(online: FakeHub, files: dict[str, bytes]) -> None:
-    name, said = f"{CAUSAL}/base_300.pt", list[str]()
-    with pytest.raises(CheckpointNotFoundError, match=f"not on this machine; .*models pull {name}"):
-        hub.path(name)
-    path = hub.pull(name, announce=said.append)
-    assert path.read_bytes() == b"three"
-    assert hub.path(name) == hub.resolve(name) == path
-    assert online.downloads == ["base_300.pt"]
-    assert said[0].startswith(f"downloading {name} (")
-    assert hub.plan_removal(name).size
-
-
-def test_a_file_that_is_not_there_or_not_named(online: FakeHub, files: dict[str, bytes]) -> None:
-    with pytest.raises(DownloadError, match=r"a file base\.pt in .*; it has base_100\.pt, base_300\.pt"):
-        hub.pull(f"{CAUSAL}/base.pt")
-    with pytest.raises(
-        CheckpointError, match=rf"single checkpoints: base_100.*name one of them, such as {CAUSAL}/base_100"
-    ):
-        hub.pull(CAUSAL)
-
-
-def test_a_gated_file_that_is_refused_says_what_to_do(online: FakeHub, files: dict[str, bytes]) -> None:
-    online.gated.add(CAUSAL)
-    with pytest.raises(DownloadError, match=f"base_300.pt asks .*agree to terms.*co/{CAUSAL}, .*hf auth login"):
-        hub.pull(f"{CAUSAL}/base_300.pt")
-
-
-@pytest.fixture
-def converted(repo: dict[str, bytes], dims: ModelDims, tmp_path: Path) -> dict[str, bytes]:
-    """A repository as faster-whisper's are."""
-    config = {"alignment_heads": [[0, 1]], "lang_ids": [], "suppress_ids": [1], "suppress_ids_begin": [220]}
-    return {
-        "config.json": json.dumps(config).encode(),
-        "tokenizer.json": repo["tokenizer.json"],
-        "vocabulary.txt": b"a\n",
-        "README.md": b"# faster",
-        "model.bin": write_ct2(tmp_path / "converted" / "model.bin", fused(random_tensors(dims))).read_bytes(),
-    }
-
-
-FASTER = "Systran/faster-whisper-base.en"
-
-
-def test_a_conversion_for_faster_whisper(online: FakeHub, converted: dict[str, bytes], dims: ModelDims) -> None:
-    online.repos[FASTER] = {"main": converted}
-    folder = hub.resolve(FASTER)
-    assert {path.name for path in folder.iterdir()} == {"config.json", "model.bin", "tokenizer.json", "vocabulary.txt"}
-    assert online.downloads[-1] == "model.bin"
-    online.requests.clear()
-    model = load_checkpoint(FASTER)  # from the cache, where faster-whisper finds it, too
-    assert (model.name, model.argument, model.dims) == (FASTER, FASTER, dims)
-    assert model.generation.alignment_heads == ((0, 1),)
-    assert online.requests == []
-    listed = {info.name: info for info in hub.list_models()}[FASTER]
-    assert (listed.state, listed.path) == ("cached", folder)
-
-
-def test_another_conversion_is_refused_before_its_weights(online: FakeHub, converted: dict[str, bytes]) -> None:
-    online.repos["org/translator"] = {"main": converted | {"config.json": b'{"bos_token": "<s>"}'}}
-    with pytest.raises(CheckpointError, match="is of another model"):
-        hub.resolve("org/translator")
-    assert "model.bin" not in online.downloads
-    assert "org/translator" not in {info.name for info in hub.list_models()}
-
-
-def test_a_file_of_whisper_cpp(online: FakeHub) -> None:
-    online.repos["ggerganov/whisper.cpp"] = {
-        "main": dict.fromkeys(("ggml-base.en.bin", "ggml-base.bin", "x.md"), b"lmgg")
-    }
-    assert hub.resolve("ggerganov/whisper.cpp/ggml-base.en.bin").name == "ggml-base.en.bin"
-    assert online.downloads == ["ggml-base.en.bin"]
-    with pytest.raises(DownloadError, match=r"it has ggml-base\.bin, ggml-base\.en\.bin"):
-        hub.resolve("ggerganov/whisper.cpp/ggml-tiny.bin")
-    with pytest.raises(CheckpointError, match=r"name one of them, such as ggerganov/whisper\.cpp/ggml-base\.bin"):
-        hub.resolve("ggerganov/whisper.cpp")

@@ -8,10 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,44 +18,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import Oracle, audio_between, make_gate, plain, speech
-from reference import nano
+from round_workers import LONG, no_workers_are_left
 from test_session_properties import without_stats
-from whispertide.api import Transcriber
-from whispertide.audio.file import load_audio
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
-from whispertide.events import Confirmed, End, Event, Hypothesis, RoundStats
+from whispertide.events import Confirmed, End, Event, Hypothesis
 from whispertide.methods.agreement.whole_window import WholeWindow
-from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
-from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
-from whispertide.streaming.stages import begin
-from whispertide.tuning.profile import record_rounds
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
-LONG = 120.0  # seconds that a test waits for another thread before it fails
-CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 RECIPE = get_recipe("whisper-streaming").replace(vad=False, trim_s=5, hard_cap_s=10, beam=2)
 WORDS = speech(*((f"w{i}", i / 2, i / 2 + 0.4) for i in range(24)))
 PAUSED = speech(("one", 0.5, 0.9), ("two", 1.0, 1.4), ("three", 5.0, 5.4), ("four", 5.5, 5.9))
-
-
-def workers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "round"]
-
-
-def no_workers_are_left() -> bool:
-    deadline = time.monotonic() + LONG
-    while workers() and time.monotonic() < deadline:
-        time.sleep(0.001)
-    return not workers()
 
 
 def opened(audio: FloatArray) -> Any:
@@ -372,66 +351,6 @@ def test_no_word_is_lost_or_said_twice_however_rounds_overlap(
         assert [(e.at, said(e.words)) for e in whole if isinstance(e, Confirmed)] == [
             (e.at, said(e.words)) for e in events if isinstance(e, Confirmed)
         ]
-
-
-# --- the bundled model ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def model() -> WhisperModel:
-    return nano()
-
-
-def judged(result: RoundResult[Any]) -> RoundResult[Any]:
-    """Without what differs from run to run: the times that stages took."""
-    costs = tuple(replace(cost, seconds=0.0, features_s=0.0) for cost in result.costs)
-    return replace(result, costs=costs, stats=RoundStats(tokens=result.stats.tokens))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        get_recipe("whisper-streaming").replace(beam=2, vad=False),
-        get_recipe("simulstreaming").replace(framing="bare", vad=False),
-        get_recipe("npusper").replace(vad=False, step_s=1.0),
-    ],
-    ids=lambda recipe: recipe.name,
-)
-def test_recorded_plans_give_the_same_results(model: WhisperModel, recipe: Recipe) -> None:
-    serial = make_executor(model, recipe)
-    rounds = record_rounds(serial, recipe, load_audio(CLIP)[: 3 * S])
-    assert len(rounds) >= 2
-    stages = cast(Any, make_executor(model, recipe))
-    pipelined = PipelinedExecutor(stages)
-    begun = [begin(pipelined, item.plan, item.audio, item.options) for item in rounds]
-    for item, pending in zip(rounds, begun, strict=True):
-        assert judged(pending.result()) == judged(serial.run(item.plan, item.audio, item.options))
-    assert any(cast(Any, pending.result().heard).words for pending in begun)
-
-
-@pytest.mark.slow
-def test_a_transcriber_streams_pipelined_what_early_plans_say_serially(model: WhisperModel) -> None:
-    recipe = get_recipe("whisper-streaming").replace(search="greedy", framing="buckets", vad=False)
-    samples = load_audio(CLIP)[: 4 * S]
-    blocks = [samples[at : at + S // 2] for at in range(0, len(samples), S // 2)]
-    pipelined = Transcriber(model).session(recipe.replace(executor="pipelined"))
-    assert isinstance(pipelined.executor, PipelinedExecutor)
-    serial = Session(recipe, make_executor(model, recipe), max_in_flight=2)
-    spoken = [[event for block in blocks for event in s.push(block)] + s.finish() for s in (pipelined, serial)]
-    assert without_stats(spoken[0]) == without_stats(spoken[1])
-    assert pipelined.transcript.text
-
-
-def test_leaving_a_stream_early_leaves_no_worker(model: WhisperModel) -> None:
-    recipe = get_recipe("whisper-streaming").replace(
-        search="greedy", framing="bare", vad=False, step_s=0.3, executor="pipelined"
-    )
-    samples = load_audio(CLIP)
-    events = Transcriber(model).stream((samples[at : at + 4800] for at in range(0, len(samples), 4800)), recipe)
-    assert next(events).seq == 0
-    events.close()  # type: ignore[attr-defined]
-    assert no_workers_are_left()
 
 
 def test_attention_recipes_cannot_overlap() -> None:

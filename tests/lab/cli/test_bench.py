@@ -1,4 +1,3 @@
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -6,19 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from bench_lines import ONE, lines
 from command_line import Run
-from evaluation_cells import make_cell, make_trace
 from fake_recognisers import Heard, talks, untimed
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import CorpusError
-from whispertide_lab.evaluation import corpora, peers, preparation, report, store
-from whispertide_lab.evaluation.corpora import check_corpus, parts
+from whispertide_lab.evaluation import corpora, preparation, store
+from whispertide_lab.evaluation.corpora import check_corpus
 from whispertide_lab.evaluation.corpora.listed import ListedCorpus
 from whispertide_lab.evaluation.grid import Setup
-from whispertide_lab.evaluation.runner import Runner
-from whispertide_lab.evaluation.store import Results
-from whispertide_lab.evaluation.trace import Trace
-from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
+from whispertide_lab.speech.utterance import Recordings, Utterance
 
 # DESIGN, section 5: at least these
 KEYS = (
@@ -47,13 +43,6 @@ KEYS = (
     "machine",
     "commit",
 )
-
-
-ONE = ("bench", "run", "--recipes", "whisper-streaming")
-
-
-def lines(output: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 def test_a_run_prints_a_table_then_a_line_per_cell(run: Run, heard: Heard) -> None:
@@ -291,136 +280,10 @@ def test_a_peer_that_cannot_run_says_why_and_the_others_go_on(run: Run, heard: H
     assert (alone.exit_code, alone.stdout) == (2, "")
 
 
-@pytest.fixture
-def peer_asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...], dict[str, object]]]:
-    """Peers that are all installed, and what they were asked."""
-    asked: list[tuple[str, tuple[str, ...], dict[str, object]]] = []
-
-    def over(name: str, folder: Path, batch: list[Utterance], settings: dict[str, object]) -> list[Trace]:
-        asked.append((name, tuple(item.id for item in batch), dict(settings)))
-        return [make_trace(item.id, late_s=3.0, seconds=item.seconds) for item in batch]
-
-    monkeypatch.setattr(peers, "why_not", lambda peer: peer.reason)
-    monkeypatch.setattr(peers, "run_peer_over", over)
-    return asked
-
-
-@pytest.mark.slow
-def test_peers_are_compared_with_recipes(
-    run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
-) -> None:
-    command = (*ONE, "--peers", "simulstreaming,faster-whisper", "--steps", "0.5,1", "--threads", "1")
-    result = run(*command)
-    cells = [(cell["recipe"], cell["step_s"], cell["confirmed_mean_s"]) for cell in lines(result.stdout)]
-    assert cells[2:] == [
-        ("peer:simulstreaming", 0.5, 3.0),
-        ("peer:simulstreaming", 1.0, 3.0),
-        ("peer:faster-whisper", None, 3.0),
-        ("peer:faster-whisper fallback=false", None, 3.0),
-        ("peer:faster-whisper fallback=false compute_type=int8", None, 3.0),
-    ]
-    assert [name for name, _, _ in peer_asked] == 2 * ["simulstreaming"] + 3 * ["faster-whisper"]
-    assert {batch for _, batch, _ in peer_asked} == {("talk/0", "talk/1")}
-    assert [settings.get("step_s") for _, _, settings in peer_asked] == [0.5, 1.0, None, None, None]
-    assert [settings.get("fallback") for _, _, settings in peer_asked] == [None, None, True, False, False]
-    assert {settings["threads"] for _, _, settings in peer_asked} == {1}
-    run(*command)
-    assert len(peer_asked) == 5
-
-
-@pytest.mark.parametrize(("conversion", "compared"), [("ct2", 1.0), ("", None)])
-def test_a_peer_is_compared_with_the_same_weights_offline_unless_it_has_its_own(
-    run: Run,
-    heard: Heard,
-    peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]],
-    monkeypatch: pytest.MonkeyPatch,
-    conversion: str,
-    compared: float | None,
-) -> None:
-    peer = replace(peers.get_peer("whisper-streaming"), conversion=conversion, variants=())
-    monkeypatch.setattr(peers, "get_peer", lambda name: peer)
-    result = run("bench", "run", "--recipes", "", "--peers", "whisper-streaming")
-    (cell,) = lines(result.stdout)
-    assert (cell["matched_offline"], cell["wer_offline"] is None) == (compared, compared is None)
-    assert ("not compared" in result.stdout) == (compared is None)
-
-
-def test_a_peer_with_fallback_has_a_row_without_it(
-    run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
-) -> None:
-    result = run("bench", "run", "--recipes", "", "--peers", "whisper-streaming", "--steps", "0.5,1")
-    assert [(cell["recipe"], cell["step_s"]) for cell in lines(result.stdout)] == [
-        ("peer:whisper-streaming", 0.5),
-        ("peer:whisper-streaming", 1.0),
-        ("peer:whisper-streaming fallback=false", 0.5),
-        ("peer:whisper-streaming fallback=false", 1.0),
-    ]
-    assert [settings["fallback"] for _, _, settings in peer_asked] == [True, True, False, False]
-
-
-def test_a_program_that_runs_live_is_not_let_loose_on_hours(
-    run: Run, heard: Heard, peer_asked: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: talks(count=90))
-    live = ("bench", "run", "--recipes", "", "--peers", "whisperlivekit-localagreement")
-    result = run(*live, "--excerpt", "all")
-    assert "--excerpt 600" in result.stderr
-    assert peer_asked == []
-    result = run(*live, "--excerpt", "100")
-    assert [cell["audio_s"] for cell in lines(result.stdout)] == [100.0, 100.0]
-    result = run(*live, "--excerpt", "100", "--clock", "free")
-    assert "real time" in result.stderr
-
-
-def polyglot() -> Recordings:
-    """Three recordings in English and one each in German and in a mixture."""
-    five, languages = talks(count=5), ("en", "de", "en", "en+de", "en")
-    items = (replace(item, language=name) for item, name in zip(five.items, languages, strict=True))
-    return replace(five, items=tuple(items))
-
-
-def test_recordings_in_languages_that_the_model_does_not_write_are_left_out_and_named(
-    run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: polyglot())
-    result = run(*ONE)
-    assert result.exit_code == 0
-    assert "2 recordings of talks-seed0 in de, en+de are left out: nano.en does not write that" in result.stderr
-    (cell,) = lines(result.stdout)
-    assert cell["utterances"] == 3
-    assert cell["corpus_hash"] != polyglot().hash
-    assert {utterance for _, utterance in heard.asked} == {"talk/0", "talk/2", "talk/4"}
-
-
-def test_a_peer_is_told_the_language_and_takes_no_corpus_of_several(
-    run: Run,
-    heard: Heard,
-    peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Runner, "_languages", lambda self, model: frozenset({"en", "de", "en+de"}))
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: polyglot())
-    result = run(*ONE, "--peers", "simulstreaming")
-    assert "told one language, and talks-seed0 has de, en, en+de" in result.stderr
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: parts.in_languages(polyglot(), {"de"}))
-    assert run(*ONE, "--peers", "simulstreaming").exit_code == 0
-    assert [settings["language"] for _, _, settings in peer_asked] == ["de"]
-
-
 def test_a_model_in_a_folder_is_called_by_the_folders_name(run: Run, heard: Heard, tmp_path: Path) -> None:
     (tmp_path / "deep" / "own-model").mkdir(parents=True)
     (cell,) = lines(run(*ONE, "--models", tmp_path / "deep" / "own-model").stdout)
     assert cell["model"] == "own-model"
-
-
-def test_an_excerpt_in_which_nothing_fits_is_refused(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = polyglot()
-    corpus = replace(corpus, items=tuple(replace(item, words=(RefWord("word"),)) for item in corpus.items))
-    monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: corpus)
-    result = run(*ONE, "--excerpt", "30")
-    assert "use a longer excerpt" in result.stderr
-    assert result.exit_code != 0
-    assert heard.asked == []
 
 
 def test_a_quick_run_is_a_minute_of_audio_unless_told_otherwise() -> None:
@@ -428,77 +291,3 @@ def test_a_quick_run_is_a_minute_of_audio_unless_told_otherwise() -> None:
     assert (Setup().length_s, Setup(usual_s=120).length_s, Setup(excerpt_s=9, usual_s=120).length_s) == (None, 120, 9)
     assert Setup(quick=True, excerpt_s=5.0).length_s == 5.0
     assert Setup().length_s is None
-
-
-def test_two_cells_are_compared(run: Run, tmp_path: Path) -> None:
-    results = Results(tmp_path / "results")
-    slow, quick = make_cell(results, late_s=2.0), make_cell(results, late_s=0.5, step_s=0.2)
-    result = run("bench", "compare", slow.key[:8], quick.key, "--output", results.folder)
-    assert result.exit_code == 0
-    assert "confirmed latency lower by 1.500 s" in result.stdout
-    assert result.stdout.startswith("A: whisper-streaming 1 s\nB: whisper-streaming 0.2 s\n")
-    assert run("bench", "compare", slow.folder, quick.folder).stdout == result.stdout
-
-
-def test_cells_are_compared_by_the_names_that_the_table_shows(run: Run, tmp_path: Path) -> None:
-    results = Results(tmp_path / "results")
-    make_cell(results, late_s=2.0)
-    make_cell(results, recogniser="tide", late_s=0.5, step_s=0.3)
-    make_cell(results, recogniser="tide", late_s=0.7, step_s=0.3, changes=("framing=pad30",))
-    place = ("--output", results.folder)
-    result = run("bench", "compare", "whisper-streaming", "tide", *place)
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("A: whisper-streaming 1 s\nB: tide 0.3 s\n")
-    assert "confirmed latency lower by 1.500 s" in result.stdout
-    changed = run("bench", "compare", "whisper-streaming", "tide framing=pad30", *place)
-    assert "confirmed latency lower by 1.300 s" in changed.stdout
-    for recogniser, step_s in (("whisper-streaming", 1.0), ("tide", 0.3)):
-        make_cell(results, recogniser=recogniser, step_s=step_s, corpus="noisy", corpus_hash="ba9876543210")
-    both = run("bench", "compare", "whisper-streaming", "tide", *place).stdout
-    assert re.findall(r"nano\.en on (\w+), simulated clock\nA: whisper", both) == ["talks", "noisy"]
-
-
-@pytest.mark.parametrize("names", [(), ("tide",), ("tide", "tyde")])
-def test_without_names_or_with_an_unknown_one_what_there_is_is_listed(
-    run: Run, tmp_path: Path, names: tuple[str, ...]
-) -> None:
-    results = Results(tmp_path / "results")
-    cells = [make_cell(results), make_cell(results, recogniser="tide", step_s=0.3)]
-    result = run("bench", "compare", *names, "--output", results.folder)
-    listed = result.stderr if names else result.stdout
-    assert (result.exit_code, bool(result.stdout)) == ((2, False) if names else (0, True))
-    assert [part for cell in cells for part in (cell.key, cell.spec.recogniser) if part not in listed] == []
-    assert len(names) < 2 or "'tyde'" in listed
-    nothing = run("bench", "compare", *names, "--output", tmp_path / "nothing")
-    assert (nothing.exit_code, "bench run" in nothing.stderr) == (2, True)
-
-
-def test_a_report_is_written_whole_or_not_at_all(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "charts", lambda cells: [])  # drawing takes most of the time
-    results = Results(tmp_path / "results")
-    make_cell(results, utterances=3)
-    page = tmp_path / "new" / "report.html"
-    assert run("bench", "report", results.folder, "-o", page).exit_code == 0
-    assert page.read_text(encoding="utf-8").endswith("</html>\n")
-    (tmp_path / "file").write_text("")
-    failed = run("bench", "report", results.folder, "-o", tmp_path / "file" / "report.html")
-    assert (failed.exit_code, "Traceback" in failed.stderr) == (5, False)
-    assert run("bench", "report", tmp_path / "nothing", "-o", page).exit_code == 2
-
-
-@pytest.mark.slow
-def test_explain_says_where_the_wait_comes_from(run: Run, heard: Heard) -> None:
-    """The recogniser shows each word a step after its end, with one round in between that is computed at once."""
-    result = run(*ONE, "--steps", "0.5", "--explain")
-    assert result.exit_code == 0, result.stderr
-    table = result.stdout.split("Where the wait comes from\n")[1].splitlines()
-    assert table[0].split("  ")[0] == "part of the wait (ms)"
-    parts = {line.rsplit(maxsplit=1)[0].strip(): line.rsplit(maxsplit=1)[1] for line in table[1:] if line.strip()}
-    assert parts["together"] == "500"
-    assert Path("bench-results/waits.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_explain_without_word_times_says_so(run: Run, heard: Heard) -> None:
-    result = run("bench", "run", "--recipes", "offline", "--explain")
-    assert result.exit_code == 0, result.stderr
-    assert "no live recogniser found words with known times" in result.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_training import model_folder, nano, small_dims, write_speech
+from small_training import model_folder, nano, quiet, small_dims, write_speech
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.weights import TensorStore
 from whispertide_lab.training.shards import Shards, open_shards
@@ -48,3 +48,28 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 @pytest.fixture
 def small_folder(tmp_path: Path, checkpoint: Checkpoint) -> Path:
     return model_folder(tmp_path / "model", checkpoint)
+
+
+@pytest.fixture
+def small_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes of one or two layers next to the real ones."""
+    from whispertide_lab.training import shapes
+    from whispertide_lab.training.widen import Target
+
+    monkeypatch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
+    monkeypatch.setitem(shapes.SHAPES, "wide", Target(24, 3, 2))
+    monkeypatch.setitem(shapes.SHAPES, "low", Target(256, 4, 2))
+
+
+@pytest.fixture(scope="module")
+def finished(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run from scratch that came to its end."""
+    from small_runs import begun
+    from whispertide_lab.training import shapes
+    from whispertide_lab.training.widen import Target
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
+        run = begun(tmp_path_factory.mktemp("runs") / "whole", speech)
+    assert run.train(quiet, workers=0)
+    return run.folder

@@ -1,8 +1,6 @@
 """Runs as folders: begun, resumed, exported; their options, adapters and plots."""
 
 import json
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,81 +9,27 @@ import numpy as np
 import pytest
 import torch
 
-from reference import hf_model
+from small_runs import begun, silent
 from small_training import nano, quiet, small_dims, spoken, write_speech
 from whispertide.checkpoint import load_checkpoint
-from whispertide.errors import (
-    CheckpointError,
-    CorpusError,
-    OptionError,
-    OutputError,
-    UnknownLanguageError,
-)
-from whispertide_lab.training import presets, shapes
+from whispertide.errors import CheckpointError, CorpusError, OptionError, OutputError, UnknownLanguageError
+from whispertide_lab.training import presets
 from whispertide_lab.training.device import choose_device
-from whispertide_lab.training.loop import LOG, read_log, read_state
+from whispertide_lab.training.loop import read_state
 from whispertide_lab.training.lora import add_adapters, merge_adapters
 from whispertide_lab.training.network import Whisper, load_network, new_network
-from whispertide_lab.training.plot import plot
 from whispertide_lab.training.presets import Wish, make_options, make_start
-from whispertide_lab.training.run import Run, begin, export, open_run, trained
-from whispertide_lab.training.run_options import (
-    Moved,
-    RunOptions,
-    Speech,
-    read_options,
-    with_settings,
-    write_options,
-)
-from whispertide_lab.training.shards import write_licences, write_shard
-from whispertide_lab.training.start import from_shape
-from whispertide_lab.training.widen import Target
+from whispertide_lab.training.run import export, open_run, trained
+from whispertide_lab.training.run_options import Moved, RunOptions, Speech, read_options, with_settings, write_options
+from whispertide_lab.training.shards import write_shard
 
-pytestmark = pytest.mark.slow
-
-QUICK = (
-    *("report_every=1", "save_every=2", "batch.seconds=3", "batch.lengths_s=[1, 2]", "batch.shares=[0.5, 0.5]"),
-    *("windows.single=1", "average=0.5"),
-)
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shapes of one or two layers next to the real ones."""
-    monkeypatch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
-    monkeypatch.setitem(shapes.SHAPES, "wide", Target(24, 3, 2))
-    monkeypatch.setitem(shapes.SHAPES, "low", Target(256, 4, 2))
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_shapes")]
 
 
 @pytest.fixture(scope="module")
 def network() -> Whisper:
     """The bundled model's, which nothing trains."""
     return load_network(nano())
-
-
-def silent(message: str) -> None:
-    pass
-
-
-def begun(
-    folder: Path, speech: Path | tuple[Speech, ...], *settings: str, told: Callable[[str], None] = silent, **wish: Any
-) -> Run:
-    """A small run of four updates, from scratch unless told otherwise."""
-    asked: dict[str, Any] = {"shape": None if "model" in wish else "small", "steps": 4, "padded_finish": False}
-    said = (Speech(str(speech)),) if isinstance(speech, Path) else speech
-    wanted = Wish(speech=said, **(asked | wish))
-    start = make_start(wanted, told)
-    return begin(folder, with_settings(make_options(wanted, start), [*QUICK, *settings]), start, "cpu", told)
-
-
-@pytest.fixture(scope="module")
-def finished(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run from scratch that came to its end."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(shapes.SHAPES, "small", Target(16, 2, 1))
-        run = begun(tmp_path_factory.mktemp("runs") / "whole", speech)
-    assert run.train(quiet, workers=0)
-    return run.folder
 
 
 # --- begin and resume -------------------------------------------------------------------------------------------------
@@ -356,93 +300,6 @@ def test_a_run_can_begin_with_a_grown_one(speech: Path, finished: Path, tmp_path
     assert checkpoint.generation.alignment_heads == ((1, 0),)
 
 
-def test_a_checkpoint_says_whether_this_run_had_short_windows(finished: Path, tmp_path: Path) -> None:
-    assert trained(finished).generation["short_windows"] is True
-    shutil.copytree(finished, tmp_path / "run")
-    options = read_options(finished)
-    whole = tuple(
-        replace(phase, options=replace(phase.options, lengths_s=(30.0,), shares=(1.0,))) for phase in options.phases
-    )
-    write_options(tmp_path / "run", replace(options, phases=whole))
-    forgotten = load_checkpoint(export(tmp_path / "run", tmp_path / "model"))
-    assert forgotten.generation.short_windows is False
-    write_options(tmp_path / "run", replace(options, phases=(*options.phases, *whole)))
-    assert trained(tmp_path / "run").generation["short_windows"] is True
-    assert "short_windows" not in from_shape("small", seed=0).generation  # the pattern's own
-
-
-# --- export -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_what_is_exported_is_a_whisper(finished: Path, tmp_path: Path, dtype: type[np.float16 | np.float32]) -> None:
-    """Ours and `transformers` load it, and hold the averages; tokens that were never used are equal to each other."""
-    folder = export(finished, tmp_path / "model", dtype)
-    assert not list(tmp_path.glob(".*"))
-    checkpoint = load_checkpoint(folder)
-    averages = read_state(finished)["averages"]
-    name = "decoder.layers.0.fc1.weight"
-    assert checkpoint.tensors.get(name).dtype == dtype
-    assert np.array_equal(checkpoint.tensors.get(name), averages[name].numpy().astype(dtype))
-    rows = checkpoint.tensors.get("decoder.embed_tokens.weight")
-    elephant, giraffe = (checkpoint.tokenizer.encode(f" {animal}")[0] for animal in ("elephant", "giraffe"))
-    assert np.array_equal(rows[elephant], rows[giraffe])
-    assert not np.array_equal(rows[elephant], rows[checkpoint.tokenizer.encode(" river")[0]])
-    assert checkpoint.generation.alignment_heads == ((0, 0),)
-    assert checkpoint.tokenizer.encode(" The river.") == nano().tokenizer.encode(" The river.")
-    mel, tokens = torch.randn(1, 80, 3000), torch.tensor([[50257, 50362, 383]])
-    with torch.no_grad():
-        theirs = hf_model(folder)(input_features=mel, decoder_input_ids=tokens).logits
-        ours = load_network(checkpoint)(mel, tokens)
-    assert torch.allclose(ours, theirs, atol=1e-5)
-
-
-def test_an_export_says_how_it_was_trained(speech: Path, finished: Path, tmp_path: Path) -> None:
-    about = json.loads((export(finished, tmp_path / "model") / "training.json").read_text())
-    assert about["from"] == "small"
-    assert (about["utterances"], about["updates"], about["sources"]) == (12, 4, ["shards"])
-    assert str(speech) not in json.dumps(about)
-
-
-def test_an_export_names_licences(tmp_path: Path) -> None:
-    """Those of the folder as the run began, also when it is gone by then."""
-    folder = write_speech(tmp_path / "mine")
-    write_licences(folder, {"CC0": 2, "CC BY 4.0": 10})
-    run = begun(tmp_path / "run", folder)
-    shutil.rmtree(folder)
-    about = json.loads((export(run.folder, tmp_path / "model") / "training.json").read_text())
-    assert about["sources"] == ["mine (CC0, 2 utterances; CC BY 4.0, 10 utterances)"]
-
-
-def test_an_export_writes_all_or_nothing(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "notes.txt").write_text("mine")
-    with pytest.raises(OutputError, match="new or empty"):
-        export(finished, tmp_path / "full")
-
-    def fail(*_: Any) -> None:
-        raise OSError("no room")
-
-    monkeypatch.setattr("whispertide_lab.training.start.write_companions", fail)
-    with pytest.raises(OutputError, match="no room"):
-        export(finished, tmp_path / "model")
-    assert [path.name for path in tmp_path.iterdir()] == ["full"]
-
-
-def test_another_run_goes_on_from_a_run(speech: Path, finished: Path, tmp_path: Path) -> None:
-    """With its averages, its letters and its helps; from its export without letters, and more gently."""
-    run = begun(tmp_path / "run", speech, model=str(finished))
-    before = read_state(finished)
-    name = "encoder.conv1.weight"
-    assert torch.equal(run.trainer.network.state_dict()[name], before["averages"][name])
-    assert torch.equal(run.trainer.characters.output.weight, before["characters"]["output.weight"])
-    assert run.options.loop.ctc > 0
-    exported = export(finished, tmp_path / "model", np.float32)
-    other = begun(tmp_path / "other", speech, model=str(exported))
-    assert torch.equal(other.trainer.network.state_dict()[name], before["averages"][name])
-    assert other.options.loop.ctc == 0
-
-
 # --- adapters ---------------------------------------------------------------------------------------------------------
 
 
@@ -480,36 +337,3 @@ def test_a_run_of_adapters(speech: Path, finished: Path, tmp_path: Path) -> None
     assert all(name.endswith(("q_proj.weight", "v_proj.weight")) for name in changed)
     with pytest.raises(OptionError, match="at least 1"):
         add_adapters(new_network(small_dims(), 0), 0, 0)
-
-
-# --- validation and plots ---------------------------------------------------------------------------------------------
-
-
-def test_held_out_speech_is_heard_clean(speech: Path, tmp_path: Path) -> None:
-    run = begun(tmp_path / "run", speech, held_out=(str(speech),))
-    batches = run.trainer._held_out
-    again = open_run(tmp_path / "run", "cpu", silent).trainer._held_out
-    assert len(batches) == 8
-    assert all(torch.equal(one.mel, other.mel) for one, other in zip(batches, again, strict=True))
-    run.train(quiet, workers=0)
-    assert [line["step"] for line in read_log(run.folder / LOG) if "held_out" in line] == [2, 4]
-
-
-@pytest.mark.parametrize("ending", [".svg", ".png"])
-def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
-    pytest.importorskip("matplotlib")
-    picture = plot(finished, tmp_path / f"log{ending}")
-    content = picture.read_bytes()
-    assert content.startswith(b"\x89PNG" if ending == ".png" else b"<?xml")
-    assert [path.name for path in tmp_path.iterdir()] == [picture.name]
-
-
-def test_what_cannot_be_plotted(finished: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="nothing in"):
-        plot(tmp_path)
-    with pytest.raises(OptionError, match=r"there is no .*gone: check the path"):
-        plot(tmp_path / "gone")
-    with pytest.raises(OptionError, match=r"\.svg"):
-        plot(finished, tmp_path / "log.gif")
-    with pytest.raises(OutputError, match="cannot be written"):
-        plot(finished, tmp_path / "no" / "log.svg")

@@ -16,41 +16,37 @@ import sys
 import threading
 import time
 import wave
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-import soxr
 
 import whispertide
 from reference import remembering
 from served import in_thread
+from vendor_server import PACE, PATIENCE_S, Served, pcm, pieces, wait_for
 from watcher import Watcher
-from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import Limits, ServerOptions, Work
-from whispertide.server.protocols.base import Audio, Configure, Finish, Flush
+from whispertide.server.protocols.base import Flush
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.serving import run_server
 from whispertide.server.tcp import TcpListener
-from whispertide.session import Session
-from whispertide.types import SAMPLE_RATE, FloatArray, join_words
+from whispertide.types import SAMPLE_RATE, FloatArray
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "integrations.md"
 CLIP = Path(__file__).parents[2] / "clips" / "winter.flac"
 RECIPE = get_recipe("whisper-streaming").replace(search="greedy", framing="bare", step_s=1.5)
-PATIENCE_S = 60.0
-PACE = 6.0  # times faster than life
 
 
 @pytest.fixture(autouse=True)
@@ -58,48 +54,6 @@ def _their_rubbish() -> Iterator[None]:
     """A client that leaves its socket to the garbage collector is told here, and not in a later test."""
     yield
     gc.collect()
-
-
-@dataclass
-class Served:
-    """A server in a thread of its own."""
-
-    model: Transcriber
-    watcher: Watcher
-    port: int = 0
-    tcp: dict[str, int] = field(default_factory=dict)
-
-    def replayed(self) -> str:
-        """What a local session writes that gets the same audio, flushes and rounds as the last one on the server."""
-        watched = self.watcher.sessions[-1]
-        live = watched.live
-        executor = self.model.session(live.asked_recipe).executor
-        session = Session(
-            live.asked_recipe, executor, live.asked_recipe.schedule.gate(),
-            options=live.asked_options, schedule=watched.schedule,
-        )  # fmt: skip
-        for command in watched.commands:
-            match command:
-                case Audio(samples):
-                    session.push(samples)
-                case Flush():
-                    session.flush()
-                case Configure(changes):
-                    session.configure(**changes)
-                case Finish():
-                    session.finish()
-        return join_words(session.transcript.words)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the newest session has done all that it can do."""
-        live = self.watcher.sessions[-1].live if self.watcher.sessions else None
-        return live is not None and not live.unheard and not live.running and live.queued_at is None
-
-    def check(self, text: str) -> None:
-        assert text == self.watcher.sessions[-1].text
-        assert text == self.replayed()
-        assert len(text.split()) > 5
 
 
 @pytest.fixture(scope="module")
@@ -134,28 +88,8 @@ def clip() -> FloatArray:
     return np.concatenate([load_audio(CLIP), np.zeros(SAMPLE_RATE, np.float32)])
 
 
-def pcm(samples: FloatArray, rate: int = SAMPLE_RATE) -> bytes:
-    if rate != SAMPLE_RATE:
-        samples = soxr.resample(samples, SAMPLE_RATE, rate)
-    return (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes()
-
-
-def pieces(data: bytes, bytes_per_s: int, piece_s: float = 0.1) -> Iterator[bytes]:
-    """The audio as it would come live, only faster."""
-    step = 2 * round(bytes_per_s * piece_s / 2)
-    for at in range(0, len(data), step):
-        yield data[at : at + step]
-        time.sleep(piece_s / PACE)
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "the server did not answer in time"
-        time.sleep(0.02)
-
-
 # --- OpenAI -----------------------------------------------------------------------------------------------------------
+
 
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
