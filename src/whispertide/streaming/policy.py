@@ -145,6 +145,13 @@ def drop_below_setting() -> float:
     )
 
 
+def least_probability_setting() -> float:
+    """The setting of a policy that says which words wait before they are confirmed."""
+    return setting(
+        0.0, "a less probable word is not confirmed while it lies in the last `settle_s` (0 = all are)", least=0, most=1
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded(Choice):
     """Settings of a policy whose windows never outgrow `hard_cap_s`, and what most of these policies are."""

@@ -21,7 +21,7 @@ from whispertide.methods.agreement.boundary import first_fresh, fresh_by_time
 from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments, WholeWindow, segment_cut
 from whispertide.options import check_range
 from whispertide.streaming.choice import in_samples, setting
-from whispertide.streaming.policy import Bounded
+from whispertide.streaming.policy import Bounded, least_probability_setting
 from whispertide.streaming.repetition import CONTEXT, Guarded, cut_loops, normalise, waits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
@@ -87,12 +87,7 @@ class LocalAgreement(Bounded):
     prompt_chars: int = setting(
         200, "least confirmed text before the window as prompt, in characters (0 = none)", least=0, most=2000
     )
-    least_probability: float = setting(
-        0.0,
-        "a less probable word is not confirmed while it lies in the last `settle_s` (0 = all are)",
-        least=0,
-        most=1,
-    )
+    least_probability: float = least_probability_setting()
     settle_s: float = setting(
         1.0, "length of the end of the window in which such words wait", least=0, most=CHUNK_SECONDS
     )

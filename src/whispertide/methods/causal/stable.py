@@ -19,7 +19,7 @@ from whispertide.decoding.token_words import TokenWord, tokens_of
 from whispertide.methods.causal.stable_beam import HeardStream, StableBeam
 from whispertide.methods.causal.stable_search import Rule, Scored
 from whispertide.streaming.choice import Choice, in_samples, setting
-from whispertide.streaming.policy import commit, drop_below_setting
+from whispertide.streaming.policy import commit, drop_below_setting, least_probability_setting
 from whispertide.streaming.repetition import CONTEXT, waits, without_loops
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
@@ -72,12 +72,7 @@ class Stable(Choice):
     confirm_s: float = setting(
         0.3, "a word is confirmed when it has been found for this long", least=0, most=CHUNK_SECONDS
     )
-    least_probability: float = setting(
-        0.0,
-        "a less probable word is not confirmed while it lies in the last `settle_s` (0 = all are)",
-        least=0,
-        most=1,
-    )
+    least_probability: float = least_probability_setting()
     settle_s: float = setting(
         1.0, "length of the end of the stream in which such words wait", least=0, most=CHUNK_SECONDS
     )
