@@ -15,7 +15,7 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding import longform
 from whispertide.errors import AudioError, UnknownLanguageError
 from whispertide.features import log_mel
-from whispertide.offline import Features, OfflineSegment, transcribe_blocks, transcribe_samples
+from whispertide.offline import Features, OfflineSegment, transcribe_blocks
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
@@ -42,7 +42,7 @@ def short_recording() -> FloatArray:
 
 def transcript(samples: FloatArray, **options: Any) -> list[OfflineSegment]:
     extra = {name: options.pop(name) for name in ("progress", "vad") if name in options}
-    return list(transcribe_samples(nano(), samples, DecodeOptions(**{**AS_OPENAI, **options}), **extra))
+    return list(transcribe_blocks(nano(), [samples], DecodeOptions(**{**AS_OPENAI, **options}), **extra))
 
 
 def openai_transcript(recording: FloatArray, **options: Any) -> Any:
@@ -144,7 +144,7 @@ class TestSilenceBeforeSpeech:
         """The model closes a text there long before its last word."""
         demo = load_audio(CLIPS[0])
         recording = np.concatenate([np.zeros(lead_s * SAMPLE_RATE, np.float32), demo])
-        segments = transcribe_samples(nano(), recording, DecodeOptions())
+        segments = transcribe_blocks(nano(), [recording], DecodeOptions())
         words = [word for segment in segments for word in segment.words]
         assert all(before.end <= after.start for before, after in pairwise(words))
         texts = [word.text.strip(" .").lower() for word in words]
@@ -172,8 +172,8 @@ class TestSegments:
     @pytest.mark.slow
     def test_come_as_their_window_is_done(self) -> None:
         windows: list[int] = []
-        running = transcribe_samples(
-            nano(), long_recording(), DecodeOptions(**AS_OPENAI), progress=lambda done, _: windows.append(done)
+        running = transcribe_blocks(
+            nano(), [long_recording()], DecodeOptions(**AS_OPENAI), progress=lambda done, _: windows.append(done)
         )
         first = next(running)
         assert first.id == 0
@@ -219,13 +219,13 @@ class TestVoiceGate:
         model: Any = SimpleNamespace(dims=nano().dims)  # it cannot encode
         options = DecodeOptions(language="en")
         samples = sounds[kind].astype(np.float32)
-        assert list(transcribe_samples(model, samples, options, progress=lambda *call: done.append(call))) == []
+        assert list(transcribe_blocks(model, [samples], options, progress=lambda *call: done.append(call))) == []
         assert done == [(len(time), len(time))]
 
     def test_in_less_than_a_second_the_model_is_believed(self) -> None:
         """A gate wants more to tell a single word."""
         with pytest.raises(AttributeError):
-            list(transcribe_samples(SimpleNamespace(dims=nano().dims), np.zeros(9_000, np.float32), DecodeOptions()))  # type: ignore[arg-type]
+            list(transcribe_blocks(SimpleNamespace(dims=nano().dims), [np.zeros(9_000, np.float32)], DecodeOptions()))  # type: ignore[arg-type]
 
     @pytest.mark.slow
     def test_a_quieter_voice_at_the_end_is_heard(self) -> None:
@@ -269,7 +269,7 @@ def test_blocks_and_samples_give_the_same() -> None:
     options = DecodeOptions(**AS_OPENAI)
     blocks = (samples[start : start + 7777] for start in range(0, len(samples), 7777))
     by_blocks = list(transcribe_blocks(nano(), blocks, options))
-    assert by_blocks == list(transcribe_samples(nano(), samples, options))
+    assert by_blocks == list(transcribe_blocks(nano(), [samples], options))
     assert by_blocks
 
 

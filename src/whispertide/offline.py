@@ -20,30 +20,17 @@ from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, 
 from whispertide.decoding.voice import Voice
 from whispertide.features import Features
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
+from whispertide.types import HOP_LENGTH, SAMPLE_RATE, FloatArray, Span
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
 
-__all__ = ["Features", "Heard", "OfflineSegment", "hear", "transcribe_blocks", "transcribe_heard", "transcribe_samples"]
+__all__ = ["Features", "Heard", "OfflineSegment", "hear", "transcribe_blocks", "transcribe_heard"]
 
 _GATE = GateOptions(min_speech=LEAST_VOICE_S, pre_roll=0.0, post_pad=0.0)
 SHORT = SAMPLE_RATE  # in so little audio the gate does not hear a single word for certain
 
 Progress = Callable[[int, int], None]  # (samples done, samples in all)
-
-
-def transcribe_samples(
-    model: WhisperModel,
-    samples: FloatArray,
-    options: DecodeOptions,
-    *,
-    progress: Progress | None = None,
-    vad: bool = True,
-) -> Iterator[OfflineSegment]:
-    """Transcribe a recording that is in memory (16 kHz mono); see `transcribe_blocks`."""
-    blocks = (samples[start : start + N_SAMPLES] for start in range(0, len(samples), N_SAMPLES))
-    return transcribe_blocks(model, blocks, options, progress=progress, vad=vad)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from reference import CLIPS, believe_as_openai, mel_of, openai_model_of, openai_
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import hub
 from whispertide.decoding.window import decode_window
-from whispertide.offline import transcribe_samples
+from whispertide.offline import transcribe_blocks
 from whispertide.options import DecodeOptions
 from whispertide.types import SAMPLE_RATE, FloatArray
 
@@ -59,7 +59,7 @@ def test_words_have_the_times_of_openai_whisper(name: str, recording: str, monke
     transcribed = whisper.transcribe(openai_model_of(name), samples, fp16=False, language="en", **settings)
     theirs = [word for each in transcribed["segments"] for word in each["words"]]
     options = DecodeOptions(**AS_OPENAI, word_timestamps=True, condition_on_previous_text=False)
-    ours = [word for each in transcribe_samples(exact(name), samples, options, vad=False) for word in each.words]
+    ours = [word for each in transcribe_blocks(exact(name), [samples], options, vad=False) for word in each.words]
     assert [word.text for word in ours] == [word["word"] for word in theirs]
     assert len(ours) > 8
     for mine, other in zip(ours, theirs, strict=True):
@@ -79,5 +79,5 @@ def test_the_text_is_that_of_faster_whisper(name: str) -> None:
     for samples in (*(load_audio(BY_NAME[stem]) for stem in stems), made()):
         segments, _ = peer.transcribe(samples, language="en", beam_size=1, temperature=0.0)
         theirs = "".join(each.text for each in segments)
-        ours = transcribe_samples(model, samples, DecodeOptions(**AS_OPENAI, word_timestamps=False), vad=False)
+        ours = transcribe_blocks(model, [samples], DecodeOptions(**AS_OPENAI, word_timestamps=False), vad=False)
         assert "".join(each.text for each in ours) == theirs

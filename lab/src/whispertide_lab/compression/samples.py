@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel
-from whispertide.offline import OfflineSegment, transcribe_samples
+from whispertide.offline import OfflineSegment, transcribe_blocks
 from whispertide.options import DecodeOptions
 from whispertide.types import N_SAMPLES, FloatArray, to_samples
 
@@ -56,7 +56,7 @@ def digest_of_samples(samples: Iterable[Sample]) -> str:
 def _windows(model: WhisperModel, recording: FloatArray) -> Iterator[tuple[FloatArray, str, str]]:
     """Audio, text and language of some segments together, no longer than a window."""
     held: list[OfflineSegment] = []
-    for segment in transcribe_samples(model, recording, _OPTIONS):
+    for segment in transcribe_blocks(model, [recording], _OPTIONS):
         if held and segment.span.end - held[0].span.start > to_samples(_WINDOW_S):
             yield _joined(recording, held)
             held = []

@@ -17,7 +17,7 @@ from whispertide.decoding.window import align_window, decode_window
 from whispertide.features import Features
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
-from whispertide.offline import transcribe_samples
+from whispertide.offline import transcribe_blocks
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import get_framing
 from whispertide.types import N_FRAMES, FloatArray, Word, to_samples
@@ -147,7 +147,7 @@ def _hear_window(
 
 
 def _hear_long(model: WhisperModel, samples: FloatArray, utterance: Utterance, mode: Mode) -> str:
-    segments = transcribe_samples(model, samples, _options(model, utterance, mode))
+    segments = transcribe_blocks(model, [samples], _options(model, utterance, mode))
     return "".join(segment.text for segment in segments).strip()
 
 
