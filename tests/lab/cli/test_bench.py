@@ -45,6 +45,7 @@ KEYS = (
     "reduce_ratio",
     "hallucinated_per_min",
     "machine",
+    "core_gflops",
     "commit",
 )
 
