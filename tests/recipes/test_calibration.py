@@ -162,7 +162,7 @@ def test_what_the_package_knows_is_found_by_tensors() -> None:
     found = shipped_calibration(checkpoint)
     assert found is not None
     assert found == shipped_for("base")
-    assert found.changes == {"framing": "merged", "rule": "base"}
+    assert found.changes["framing"] == "merged"
     checkpoint.tensors_hash = HASH
     assert shipped_calibration(checkpoint) is None
     assert shipped_for("large-v3") is None
@@ -180,3 +180,11 @@ def test_whoever_tunes_is_believed_before_the_package() -> None:
     remember(transcriber.model.adapted_hash, FOUND)
     transcriber.look_again()
     assert transcriber.known_best == FOUND
+
+
+def test_what_somebody_asked_for_stays() -> None:
+    known = shipped_for("base")
+    assert known is not None
+    assert known.applied(TIDE, OPTIONS).settings()["max_revision_rate"] == 0.1
+    asked = known.applied(TIDE.replace(max_revision_rate=0.01), OPTIONS).settings()
+    assert (asked["framing"], asked["rule"], asked["max_revision_rate"]) == ("merged", "base", 0.01)

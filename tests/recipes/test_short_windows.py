@@ -245,12 +245,14 @@ def test_the_choice_is_in_the_fields_of_the_recipe() -> None:
 def test_what_the_package_knows_of_base_counts() -> None:
     """It makes fewer errors with merged padding than with bare windows, and has a rule and a curve of its own."""
     shipped = shipped_for("base")
+    assert shipped is not None
     framed = choose_framing(AS_IT_IS, True, never, shipped)
-    assert framed.recipe == AS_IT_IS.replace(framing="merged", rule="base")
+    assert framed.recipe == AS_IT_IS.replace(**shipped.changes)
+    assert framed.recipe.settings()["rule"] == "base"
     assert framed.why.startswith("padding of merged frames, because this checkpoint makes fewer errors with it")
     assert framed.why.endswith("words confirmed by a rule fitted to this checkpoint")
     own = AS_IT_IS.replace(rule="general")
-    assert choose_framing(own, True, never, shipped).recipe == own.replace(framing="merged")
+    assert choose_framing(own, True, never, shipped).recipe == own.replace(**shipped.changes).replace(rule="general")
     soon = choose_framing(AS_IT_IS.replace(delay_s=0.6), True, never, shipped).recipe
     waits = read_curve("base").patience(0.6)
     assert soon.schedule.step_s == waits.step_s

@@ -25,6 +25,7 @@ from whispertide.model.whisper import WhisperModel
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.allocation import processor
 from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.choice import field_types
 from whispertide.types import Announce
 
 FORMAT = 1
@@ -59,15 +60,14 @@ class Calibration:
 
     def applied(self, recipe: Recipe, options: EngineOptions) -> Recipe:
         """The recipe with its framing, and with a longer step where it is the one that was timed and asks for one that
-        is too short for this machine.
+        is too short for this machine. Settings of the policy that somebody has changed stay.
 
         Raises `OptionError` for changes that the recipe cannot have.
         """
         # The framing first: which of the other changes the recipe can have depends on it.
         framed = recipe.replace(framing=self.changes["framing"])
-        changes = {name: value for name, value in self.changes.items() if framed.has(name)}
-        if _rule(recipe):  # the user's own
-            changes.pop("rule", None)
+        asked = _asked(recipe)
+        changes = {name: value for name, value in self.changes.items() if framed.has(name) and name not in asked}
         framed = framed.replace(**changes)
         pace = self.timed(recipe, options)
         if pace is None or pace.step_s <= framed.schedule.step_s:
@@ -106,6 +106,12 @@ class Calibration:
     def framing(self) -> dict[str, Any]:
         """The changes that say how windows are heard."""
         return {name: value for name, value in self.changes.items() if name != "rule"}
+
+
+def _asked(recipe: Recipe) -> set[str]:
+    """The settings of the policy that are not as by default: somebody wants them so, whatever was measured."""
+    policy, usual = recipe.policy, type(recipe.policy)()
+    return {name for name in field_types(type(policy)) if getattr(policy, name) != getattr(usual, name)}
 
 
 def _rule(recipe: Recipe) -> str:
