@@ -10,6 +10,7 @@ from whispertide.options import DEFAULT_MODEL
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import publish
 from whispertide_lab.evaluation.bootstrap import compare
+from whispertide_lab.evaluation.core_speed import are_alike
 from whispertide_lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide_lab.evaluation.grid import OFFLINE, PEER
 from whispertide_lab.evaluation.markdown import markdown_table, stored_tables
@@ -168,10 +169,12 @@ def knob(found: Measured) -> publish.Part:
 def _is_half(cell: Cell, other: Cell) -> bool:
     """Whether it has at most half of the other's delay, and half of its computing, both on the same machine."""
     halves = ("confirmed_mean_s", "cpu_s_per_s")
-    known = cell.spec.machine == other.spec.machine and all(
-        one.score.get(name) is not None for one in (cell, other) for name in halves
+    known = all(one.score.get(name) is not None for one in (cell, other) for name in halves)
+    here = cell.spec.machine == other.spec.machine
+    alike = are_alike(cell.score.get("core_gflops"), other.score.get("core_gflops"))
+    return (
+        known and here and alike and all(float(cell.score[name]) <= 0.5 * float(other.score[name]) for name in halves)
     )
-    return known and all(float(cell.score[name]) <= 0.5 * float(other.score[name]) for name in halves)
 
 
 def write_page(

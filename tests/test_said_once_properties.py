@@ -20,7 +20,7 @@ from few_examples import quick
 from sounds import silence
 from spoken_clips import clip, said_again, streamed
 from whispertide.api import Transcriber
-from whispertide.methods.attention.steadiness import Rule, shipped_rule
+from whispertide.methods.attention.steadiness import Rule, read_rule
 from whispertide.methods.attention.tide import Tide
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
@@ -97,7 +97,7 @@ def tides(draw: st.DrawFn) -> dict[str, Any]:
     chosen["max_revision_rate"] = draw(st.sampled_from([0.01, 0.03, 0.1]))
     noise = draw(st.sampled_from([0.0, 0.3, 1.0]))
     rng = np.random.default_rng(draw(st.integers(0, 1_000)))
-    shipped = shipped_rule().weights
+    shipped = read_rule("").weights
     chosen["rule"] = Rule(tuple(round(w + noise * float(rng.normal()), 3) for w in shipped)).text() if noise else ""
     return chosen
 

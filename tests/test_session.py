@@ -14,6 +14,7 @@ from whispertide.errors import AudioError, OptionError, UnknownRecipeError
 from whispertide.events import Confirmed, End, Hypothesis, Lag, RoundStats, TurnEnd
 from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
 from whispertide.options import DecodeOptions
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.session import Session
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.schedule import Recorded
@@ -258,6 +259,12 @@ def test_settings_reach_the_next_round() -> None:
     assert oracle.options == DecodeOptions(language="de", prompt="Hello", beam=1)
     assert [plan.window.end for plan in oracle.plans] == [S, 3 * S // 2]
     assert session.recipe == RECIPE.replace(search="greedy", step_s=0.5, hard_cap_s=20)
+
+
+def test_another_delay_of_words_has_its_step() -> None:
+    session = Session(get_recipe("tide"), exact())
+    session.configure(delay_s=1.5)
+    assert session.recipe.schedule.step_s == 0.8
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ from whispertide.options import (
 )
 from whispertide.recipes.allocation import allocate
 from whispertide.recipes.assembly import Executors
-from whispertide.recipes.calibration import Calibration, load_tuned, recall
+from whispertide.recipes.calibration import Calibration, load_tuned, recall, shipped_calibration
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing, measure_costs
@@ -129,15 +129,17 @@ class Transcriber:
         then on the answer is the same. If audio is not `live`, the machine's speed does not matter.
         """
         costs = (lambda: self.costs) if live else None
-        model, tuned = self.model, self.calibration
-        return choose_framing(
-            recipe, model.knows_short, costs, tuned, model.options, merged_is_better=lambda: model.merged_is_better
-        )
+        return choose_framing(recipe, self.model.knows_short, costs, self.known_best, self.model.options)
 
     @cached_property
     def calibration(self) -> Calibration | None:
         """The result of `whispertide tune` for this checkpoint, read once; None: there is none."""
         return recall(self.model.adapted_hash)
+
+    @property
+    def known_best(self) -> Calibration | None:
+        """The calibration of this machine, or else that of the package; None: nobody has measured."""
+        return self.calibration or shipped_calibration(self.model.checkpoint)
 
     def look_again(self) -> None:
         """Read the calibration anew, after tuning."""

@@ -219,6 +219,22 @@ def test_what_is_kept_stands_next_to_the_page_until_it_is_measured_anew(
 
 
 @pytest.mark.slow
+def test_a_faster_machine_of_the_same_name_measures_for_itself(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    study.options.only = ["tide", "offline"]
+    script.run(study.options)
+    study.asked.clear()
+    study.options.folder += "-of-another-machine"
+    monkeypatch.setattr(script, "core_gflops", lambda: 1e6)
+    script.run(Namespace(**{**vars(study.options), "page": True}))
+    assert study.asked == []
+    script.run(study.options)
+    assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
+
+
+@pytest.mark.slow
 def test_without_any_voices_no_page_is_written(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,10 +175,3 @@ def test_one_for_another_shape_or_of_another_form_is_refused(
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match=r"of format 1; .* has format 0: make it again"):
         ShortAdapter.load(path, checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("report", "found"), [({}, False), ({"merged_is_better": True}, True), ({"merged_is_better": "yes"}, False)]
-)
-def test_its_report_says_whether_merged_padding_is_better(report: dict[str, Any], found: bool) -> None:
-    assert ShortAdapter(2, {}, report=report).merged_is_better is found

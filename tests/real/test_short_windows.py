@@ -2,6 +2,7 @@
 and lose no words.
 """
 
+from collections.abc import Sequence
 from functools import cache
 
 import jiwer
@@ -51,6 +52,12 @@ def heard_padded(name: str, number: int) -> str | None:
     return heard(usual(name).model, windows()[number], PAD30)
 
 
+def errors(padded: Sequence[str | None], texts: Sequence[str | None]) -> float:
+    """The share of wrong words, where there are any; a text that does not end has none."""
+    asked = [(right, text or "") for right, text in zip(padded, texts, strict=True) if right]
+    return float(jiwer.wer([right for right, _ in asked], [text for _, text in asked]))
+
+
 @pytest.mark.parametrize("name", ["tiny.en", "base"])
 def test_bare_windows_end_and_are_heard_as_padded_ones(name: str) -> None:
     model = usual(name).model
@@ -58,14 +65,13 @@ def test_bare_windows_end_and_are_heard_as_padded_ones(name: str) -> None:
     assert model.short is not model
     spoken = range(0, len(windows()), 1 if name == "tiny.en" else 2)  # base takes twice as long
     adapted = [heard(model.short, windows()[number], BARE) for number in spoken]
-    some = spoken[::2]
-    without = [heard(model, windows()[number], BARE) for number in some]
+    padded = [heard_padded(name, number) for number in spoken]
+    without = [heard(model, windows()[number], BARE) for number in spoken[::2]]
     assert adapted.count(None) <= 1  # rounding decides otherwise on other processors; none where this was written
-    assert without.count(None) > len(some) / 4
-    both = [(heard_padded(name, number), text) for number, text in zip(spoken, adapted, strict=True)]
-    asked = [(right, text or "") for right, text in both if right]
-    assert len(asked) > len(spoken) / 2
-    assert jiwer.wer([right for right, _ in asked], [text for _, text in asked]) < 0.35
+    assert sum(map(bool, padded)) > len(spoken) / 2
+    assert errors(padded, adapted) < 0.35
+    # How many texts do not end without it depends on the processor; how much worse they are does less.
+    assert errors(padded[::2], adapted[::2]) < errors(padded[::2], without) / 2
 
 
 @pytest.mark.parametrize("name", ["tiny.en", "base"])
@@ -74,10 +80,9 @@ def test_with_merged_padding_a_checkpoint_needs_no_adapter(name: str) -> None:
     spoken = range(0, len(windows()), 2 if name == "tiny.en" else 4)
     merged = [heard(model, windows()[number], Merged()) for number in spoken]
     assert merged.count(None) <= 1
-    padded = [(heard_padded(name, number), text) for number, text in zip(spoken, merged, strict=True)]
-    both = [(right, text or "") for right, text in padded if right]
-    assert len(both) > len(spoken) / 2
-    assert jiwer.wer([right for right, _ in both], [text for _, text in both]) < 0.35
+    padded = [heard_padded(name, number) for number in spoken]
+    assert sum(map(bool, padded)) > len(spoken) / 2
+    assert errors(padded, merged) < 0.35
 
 
 @pytest.mark.parametrize("name", ["tiny.en", "base"])

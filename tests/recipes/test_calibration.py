@@ -2,10 +2,14 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from whispertide.api import load
+from whispertide.checkpoint.attachments import BUNDLED
 from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.options import EngineOptions
 from whispertide.recipes import calibration
@@ -18,6 +22,8 @@ from whispertide.recipes.calibration import (
     place,
     recall,
     remember,
+    shipped_calibration,
+    shipped_for,
     tuned_threads,
 )
 from whispertide.recipes.catalogue import get_recipe
@@ -145,3 +151,40 @@ def test_a_model_is_loaded_with_them() -> None:
     assert load("nano.en").model.options.threads == 0
     remember(load("nano.en").model.content_hash, replace(FOUND, pace={machine_of(OPTIONS): Pace(1, 0.3)}))
     assert load("nano.en").model.options.threads == 1
+
+
+# --- what the package brings along -----------------------------------------------------------------------------------
+
+
+def test_what_the_package_knows_is_found_by_tensors() -> None:
+    about = json.loads((BUNDLED / "base" / "calibration.json").read_text(encoding="utf-8"))
+    checkpoint: Any = SimpleNamespace(tensors_hash=about["tensors_hash"])
+    found = shipped_calibration(checkpoint)
+    assert found is not None
+    assert found == shipped_for("base")
+    assert found.changes["framing"] == "merged"
+    checkpoint.tensors_hash = HASH
+    assert shipped_calibration(checkpoint) is None
+    assert shipped_for("large-v3") is None
+
+
+def test_it_belongs_to_the_tensors_of_the_adapter_next_to_it() -> None:
+    for path in BUNDLED.glob("*/calibration.json"):
+        with np.load(path.with_name("short.npz")) as adapter:
+            assert json.loads(path.read_text(encoding="utf-8"))["tensors_hash"] == str(adapter["content_hash"])
+
+
+def test_whoever_tunes_is_believed_before_the_package() -> None:
+    transcriber = load("nano.en")
+    assert transcriber.known_best is None
+    remember(transcriber.model.adapted_hash, FOUND)
+    transcriber.look_again()
+    assert transcriber.known_best == FOUND
+
+
+def test_what_somebody_asked_for_stays() -> None:
+    known = shipped_for("base")
+    assert known is not None
+    assert known.applied(TIDE, OPTIONS).settings()["max_revision_rate"] == 0.1
+    asked = known.applied(TIDE.replace(max_revision_rate=0.01), OPTIONS).settings()
+    assert (asked["framing"], asked["rule"], asked["max_revision_rate"]) == ("merged", "base", 0.01)

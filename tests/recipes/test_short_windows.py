@@ -9,10 +9,11 @@ from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import OptionError
+from whispertide.methods.attention.steadiness import read_curve
 from whispertide.methods.attention.tide import Tide
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
-from whispertide.recipes.calibration import Calibration, remember
+from whispertide.recipes.calibration import Calibration, remember, shipped_for
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.recipes.short_windows import COMFORTABLE, Costs, as_tuned, choose_framing, measure_costs
@@ -238,28 +239,21 @@ def test_the_choice_is_in_the_fields_of_the_recipe() -> None:
     assert all(isinstance(recipe, Recipe) and recipe.name == "tide" for recipe in chosen)
 
 
-# --- an adapter that merged padding beats -----------------------------------------------------------------------------
+# --- what the package knows of a checkpoint ---------------------------------------------------------------------------
 
 
-def test_an_adapter_that_is_worse_makes_room_for_merged_padding() -> None:
-    framed = choose_framing(AS_IT_IS, True, never, merged_is_better=lambda: True)
-    assert framed.recipe == AS_IT_IS.replace(framing="merged")
-    assert framed.why == "padding of merged frames, because this checkpoint makes fewer errors with it"
-    assert choose_framing(AS_IT_IS, True, never).recipe == AS_IT_IS.replace(framing="bare")  # one that says nothing
-
-
-@pytest.mark.parametrize("framing", ["auto", "bare", "pad30"])
-@pytest.mark.parametrize(("delay_s", "step_s"), [(0.0, 0.4), (0.35, 0.2), (0.94, 0.8), (1.5, 0.8)])
-def test_where_words_may_wait_there_are_fewer_rounds(framing: str, delay_s: float, step_s: float) -> None:
-    framed = choose_framing(AS_IT_IS.replace(framing=framing, delay_s=delay_s), True, never)
-    assert framed.recipe.schedule.step_s == pytest.approx(step_s)
-
-
-def test_the_report_is_not_read_where_a_framing_was_asked_for() -> None:
-    """A damaged adapter harms only who uses it."""
-
-    def unread() -> bool:
-        raise AssertionError("nothing had to be read")
-
-    for asked in (get_recipe("whisper-streaming"), AS_IT_IS.replace(framing="pad30")):
-        assert choose_framing(asked, True, never, merged_is_better=unread).recipe == asked
+def test_what_the_package_knows_of_base_counts() -> None:
+    """It makes fewer errors with merged padding than with bare windows, and has a rule and a curve of its own."""
+    shipped = shipped_for("base")
+    assert shipped is not None
+    framed = choose_framing(AS_IT_IS, True, never, shipped)
+    assert framed.recipe == AS_IT_IS.replace(**shipped.changes)
+    assert framed.recipe.settings()["rule"] == "base"
+    assert framed.why.startswith("padding of merged frames, because this checkpoint makes fewer errors with it")
+    assert framed.why.endswith("words confirmed by a rule fitted to this checkpoint")
+    own = AS_IT_IS.replace(rule="general")
+    assert choose_framing(own, True, never, shipped).recipe == own.replace(**shipped.changes).replace(rule="general")
+    soon = choose_framing(AS_IT_IS.replace(delay_s=0.6), True, never, shipped).recipe
+    waits = read_curve("base").patience(0.6)
+    assert soon.schedule.step_s == waits.step_s
+    assert soon.policy.patience == waits  # type: ignore[attr-defined]

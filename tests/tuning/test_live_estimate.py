@@ -2,7 +2,7 @@ import pytest
 
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
-from whispertide.recipes.calibration import Calibration, Pace, machine_of
+from whispertide.recipes.calibration import Calibration, Pace, machine_of, shipped_for
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.tuning.live_estimate import (
@@ -116,7 +116,7 @@ def test_a_measured_model_that_hears_merged_padding_is_judged_by_it(int8: Whispe
         estimate_live(SPEED, int8.dims, {"x": recipe}, known)[0].round_s
         for recipe, known in (
             (tide, CheckpointFacts()),
-            (tide, CheckpointFacts(merged_is_better=True)),
+            (tide, CheckpointFacts(tuned=Calibration({"framing": "merged"}, "so it was measured"))),
             (tide.replace(framing="merged"), CheckpointFacts()),
         )
     ]
@@ -125,6 +125,6 @@ def test_a_measured_model_that_hears_merged_padding_is_judged_by_it(int8: Whispe
 
 def test_of_checkpoints_that_the_package_has_adapters_for_it_is_known() -> None:
     assert published_facts("tiny.en").short
-    assert not published_facts("tiny.en").merged_is_better
-    assert published_facts("base").merged_is_better
+    assert published_facts("tiny.en").tuned is None
+    assert published_facts("base").tuned == shipped_for("base")
     assert not published_facts("large-v3").short

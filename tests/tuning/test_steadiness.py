@@ -15,7 +15,7 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.tuning.steadiness import (
     Guess,
-    as_busy,
+    at_pace,
     fit_rule,
     held_out,
     outcomes,
@@ -125,9 +125,9 @@ def test_a_stream_is_recorded_with_patience_and_its_guesses_are_judged_by_its_en
     assert examples.voice == "v"
 
 
-@pytest.mark.parametrize(("number", "step_s"), [(1, 0.4), (3, 0.4 * 5 / 3)])
-def test_rounds_begin_as_soon_as_live_and_later_where_the_machine_is_busy(number: int, step_s: float) -> None:
-    said, heard_as = words("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9"), as_busy(get_recipe("tide"), number)
+@pytest.mark.parametrize(("number", "step_s"), [(0, 0.4), (1, 0.2), (2, 0.8), (3, 0.4)])
+def test_rounds_are_as_far_apart_as_live_and_for_other_delays(number: int, step_s: float) -> None:
+    said, heard_as = words("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9"), at_pace(get_recipe("tide"), number)
     examples = record_stream(Hearing(said), heard_as, audio_between(0, 6 * S))  # type: ignore[arg-type]
     steps = [known.step for known in examples.facts]
     assert np.median(steps) == pytest.approx(step_s * S, abs=S / 8)

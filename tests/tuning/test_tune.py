@@ -1,5 +1,6 @@
 """What is tuned, from what was measured. No test judges speed."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 
 from made_up_streams import made_up
-from whispertide.methods.attention.steadiness import Rule, read_rule, shipped_rule
+from whispertide.checkpoint.attachments import BUNDLED
+from whispertide.methods.attention.steadiness import Rule, read_rule
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Pace, machine_of
-from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
+from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Merged, Zeros
 from whispertide.tuning import framing_choice, tune
 from whispertide.tuning.framing_choice import ENOUGH, FramingResult, Window, guard_changes
 from whispertide.tuning.tune import (
@@ -23,10 +25,12 @@ from whispertide.tuning.tune import (
     processor_share,
     refit_rule,
     thread_counts,
+    usual_rule,
 )
 from whispertide.tuning.tune_page import html, text
 
 OPTIONS = EngineOptions(threads=2)
+UNKNOWN = SimpleNamespace(tensors_hash="")  # a checkpoint that the package knows nothing of
 BETTER = Refit(words=900, error=0.040, shipped=0.045, rule="1:2")
 
 
@@ -135,7 +139,9 @@ def test_the_short_form_ends_early(
 ) -> None:
     """Each look at the clock takes a quarter of a second, and each hearing is preceded by one."""
     now = iter(range(10_000))
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=knows_short, view=lambda options: model)
+    model: Any = SimpleNamespace(
+        name="m", options=OPTIONS, knows_short=knows_short, view=lambda options: model, checkpoint=UNKNOWN
+    )
     window = Window(np.zeros(16_000, np.float32), whole=False)
     heard = framing_choice.WindowText(("a", "b", "c"), 0, False, 0.1)
     monkeypatch.setattr("time.perf_counter", lambda: next(now) / 4)
@@ -185,7 +191,7 @@ def test_the_short_form_takes_no_more_than_it_says(
     monkeypatch.setattr(framing_choice, "cut_windows", lambda audio: [window] * 40)
     monkeypatch.setattr(framing_choice, "open_executors", computing(opening_s, framings))
     monkeypatch.setattr(framing_choice, "_run", computing(hearing_s, None))
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False)
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False, checkpoint=UNKNOWN)
     found = tune.tune(model, [window.audio], short=True)
     assert clock.now <= tune.SHORT_S
     assert len({each.windows for each in found.tried}) == 1
@@ -207,6 +213,19 @@ def test_a_rule_that_was_fitted_before_stays_where_none_is_fitted_now() -> None:
     worse = tuning(refit=replace(BETTER, error=0.046))
     assert "rule" not in worse.calibration(before).changes  # measured anew
     assert "rule" not in tuning(chosen=tuning().tried[0]).calibration(before).changes  # of another framing
+
+
+def test_the_rule_that_comes_with_a_checkpoint_stays_where_no_better_one_is_fitted() -> None:
+    for refit in (None, replace(BETTER, differ=1000)):
+        assert replace(tuning(refit=refit), usual="base").calibration().changes["rule"] == "base"
+    assert replace(tuning(refit=BETTER), usual="base").calibration().changes["rule"] == BETTER.rule
+
+
+def test_a_shipped_rule_is_one_of_a_checkpoint_in_its_framing() -> None:
+    tensors = json.loads((BUNDLED / "base" / "calibration.json").read_text(encoding="utf-8"))["tensors_hash"]
+    base: Any = SimpleNamespace(checkpoint=SimpleNamespace(tensors_hash=tensors))
+    other: Any = SimpleNamespace(checkpoint=UNKNOWN)
+    assert [usual_rule(base, Merged()), usual_rule(base, BARE), usual_rule(other, Merged())] == ["base", "", ""]
 
 
 def test_the_report_says_what_became_of_the_rule() -> None:
@@ -232,31 +251,31 @@ def refitted(
 
 
 def test_the_rule_of_a_checkpoint_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    unsure = Rule((-3.0, *shipped_rule().weights[1:]))
+    unsure = Rule((-3.0, *read_rule("").weights[1:]))
     found = refitted(monkeypatch, unsure, parts=12)
     assert found is not None
     assert found.is_better
     assert found.words == 2400
-    here, there = read_rule(found.rule).weights, shipped_rule().weights
+    here, there = read_rule(found.rule).weights, read_rule("").weights
     assert abs(here[0] - unsure.weights[0]) < abs(there[0] - unsure.weights[0])
 
 
 def test_the_shipped_rule_stays_where_it_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = refitted(monkeypatch, shipped_rule(), parts=12)
+    found = refitted(monkeypatch, read_rule(""), parts=12)
     assert found is not None
     assert not found.is_better
 
 
 def test_a_rule_with_which_streams_make_more_errors_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it predicts better."""
-    found = refitted(monkeypatch, Rule((-3.0, *shipped_rule().weights[1:])), parts=12, fitted_says="made up")
+    found = refitted(monkeypatch, Rule((-3.0, *read_rule("").weights[1:])), parts=12, fitted_says="made up")
     assert found is not None
     assert (found.differ, found.shipped_differ, found.is_better) == (24, 0, False)
     assert "24 words differ, with the shipped one 0 (not better" in found.sentence
 
 
 def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert refitted(monkeypatch, shipped_rule(), parts=6, words=90) is None
+    assert refitted(monkeypatch, read_rule(""), parts=6, words=90) is None
 
 
 @pytest.mark.parametrize(
@@ -282,7 +301,7 @@ def test_no_rule_comes_of_little_speech_or_of_a_busy_machine(
     monkeypatch.setattr(framing_choice, "speech_s", lambda audio: speech_s)
     monkeypatch.setattr(tune, "measure_threads", lambda *_: (Rounds(1, 0.2, slowest_s),))
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False)
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False, checkpoint=UNKNOWN)
     found = tune.tune(model, [window.audio])
     assert (found.refit is not None) is fitted
     assert said in text(found)

@@ -112,17 +112,6 @@ def _owner(path: Path, largest: int) -> str | None:
         return None
 
 
-def report_in(path: Path) -> Mapping[str, Any]:
-    """The report of a file, whatever checkpoint it is for; empty if there is none, or the file is damaged."""
-    try:
-        check_regular(path, LARGEST)
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-            report = json.loads(str(content["report"]))
-    except _DAMAGED:
-        return {}
-    return report if isinstance(report, dict) else {}
-
-
 def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:
     """Find the file of that kind next to the checkpoint.
 

@@ -37,13 +37,6 @@ class ShortAdapter:
     tensors_hash: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def merged_is_better(self) -> bool:
-        """Whether merged padding makes fewer errors than bare windows with this adapter. Measured after training, on
-        other speakers.
-        """
-        return prefers_merged(self.report)
-
     def save(self, path: Path) -> None:
         """Write it as a `.npz`, matrices as float16. Raises OSError."""
         attachments.save(path, Attachment(arrays_of(self.matrices, GROUPS), self.tensors_hash, self.report))
@@ -81,11 +74,6 @@ class ShortAdapter:
                 f"{KIND.making(checkpoint.argument)}, or choose framing=pad30"
             )
         return cls.load(path, checkpoint)
-
-
-def prefers_merged(report: Mapping[str, Any]) -> bool:
-    """True if an adapter's report says that its checkpoint makes fewer errors with merged padding."""
-    return report.get("merged_is_better") is True
 
 
 def adapted_hash(checkpoint: Checkpoint) -> str:

@@ -92,9 +92,7 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     say(f"measuring {model.name} ...")
     speed = measure_speed(model)
     transcriber = Transcriber(model, measure=lambda _: speed.costs)
-    known = CheckpointFacts(
-        model.knows_short, transcriber.calibration, model.options, model.checkpoint, model.merged_is_better
-    )
+    known = CheckpointFacts(model.knows_short, transcriber.known_best, model.options, model.checkpoint)
     framed = transcriber.framed(get_recipe(DEFAULT_RECIPE))
     live = estimate_live(speed, model.dims, RECIPES, known)
     say(f"comparing {model.name} with its own fp32 graphs ...")

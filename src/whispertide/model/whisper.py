@@ -73,24 +73,13 @@ class WhisperModel:
         """
         if not self.is_adapted:
             return self
-        checkpoint = merge_adapter(self.checkpoint, self._short_adapter)
+        checkpoint = merge_adapter(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint))
         return WhisperModel(checkpoint, self.engine.hearing(checkpoint))
 
     @cached_property
     def is_adapted(self) -> bool:
         """True if there is an adapter for short windows."""
         return short_adapter(self.checkpoint) is not None
-
-    @property
-    def merged_is_better(self) -> bool:
-        """Whether merged padding is better than the adapter (`ShortAdapter.merged_is_better`). Raises `CheckpointError`
-        as `short`.
-        """
-        return self.is_adapted and self._short_adapter.merged_is_better
-
-    @cached_property
-    def _short_adapter(self) -> ShortAdapter:
-        return ShortAdapter.of_checkpoint(self.checkpoint)
 
     @property
     def knows_short(self) -> bool:

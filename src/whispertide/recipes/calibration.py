@@ -3,14 +3,19 @@
 One file per checkpoint, by the hash over its content and its adapter for short windows (`adapted_hash`). What suits a
 checkpoint holds wherever the file is read; threads and step hold for one processor, number of cores, precision and
 provider. Knows no audio and measures nothing.
+
+For some of OpenAI's checkpoints the package has a calibration, measured on many people (`shipped_calibration`). It
+counts where nobody has tuned.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from whispertide.checkpoint import load_checkpoint
+from whispertide.checkpoint import Checkpoint, load_checkpoint
+from whispertide.checkpoint.attachments import BUNDLED
 from whispertide.checkpoint.cache import cache_path, read_note, write_note
 from whispertide.checkpoint.short import adapted_hash
 from whispertide.errors import OptionError
@@ -20,6 +25,7 @@ from whispertide.model.whisper import WhisperModel
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.allocation import processor
 from whispertide.recipes.recipe import Recipe
+from whispertide.streaming.choice import field_types
 from whispertide.types import Announce
 
 FORMAT = 1
@@ -54,20 +60,19 @@ class Calibration:
 
     def applied(self, recipe: Recipe, options: EngineOptions) -> Recipe:
         """The recipe with its framing, and with a longer step where it is the one that was timed and asks for one that
-        is too short for this machine.
+        is too short for this machine. Settings of the policy that somebody has changed stay.
 
         Raises `OptionError` for changes that the recipe cannot have.
         """
         # The framing first: which of the other changes the recipe can have depends on it.
         framed = recipe.replace(framing=self.changes["framing"])
-        changes = {name: value for name, value in self.changes.items() if framed.has(name)}
-        if _rule(recipe):  # the user's own
-            changes.pop("rule", None)
+        asked = _asked(recipe)
+        changes = {name: value for name, value in self.changes.items() if framed.has(name) and name not in asked}
         framed = framed.replace(**changes)
         pace = self.timed(recipe, options)
         if pace is None or pace.step_s <= framed.schedule.step_s:
             return framed
-        return with_step(framed, pace.step_s)
+        return framed.with_step(pace.step_s)
 
     def timed(self, recipe: Recipe, options: EngineOptions) -> Pace | None:
         """The timing on this machine with rounds of this recipe; None: nothing."""
@@ -103,13 +108,14 @@ class Calibration:
         return {name: value for name, value in self.changes.items() if name != "rule"}
 
 
-def with_step(recipe: Recipe, step_s: float) -> Recipe:
-    """With so long a step, and at least as long a longest one."""
-    return replace(recipe, schedule=recipe.schedule.with_step(step_s))
+def _asked(recipe: Recipe) -> set[str]:
+    """The settings of the policy that are not as by default: somebody wants them so, whatever was measured."""
+    policy, usual = recipe.policy, type(recipe.policy)()
+    return {name for name in field_types(type(policy)) if getattr(policy, name) != getattr(usual, name)}
 
 
 def _rule(recipe: Recipe) -> str:
-    """The learned rule that the recipe names; "" is the shipped one, or none where it has no use for one."""
+    """The learned rule that the recipe names; "" is the general one, or none where it has no use for one."""
     return recipe.policy.rule if isinstance(recipe.policy, Tide) else ""
 
 
@@ -146,6 +152,24 @@ def recall(content_hash: str) -> Calibration | None:
         return Calibration(dict(kept["changes"]), str(kept["why"]), bool(kept["short"]), pace, kept["report"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def shipped_calibration(checkpoint: Checkpoint) -> Calibration | None:
+    """What the package knows of these tensors, whatever file they came in; None: nothing."""
+    # Hashing tensors takes a moment, so it is left out where there is nothing to compare with.
+    known = (_shipped(path) for path in sorted(BUNDLED.glob("*/calibration.json")))
+    return next((found for tensors, found in known if tensors == checkpoint.tensors_hash), None)
+
+
+def shipped_for(name: str) -> Calibration | None:
+    """What the package knows of the published checkpoint of that name, which need not be there."""
+    path = BUNDLED / name / "calibration.json"
+    return _shipped(path)[1] if path.is_file() else None
+
+
+def _shipped(path: Path) -> tuple[str, Calibration]:
+    about = json.loads(path.read_text(encoding="utf-8"))
+    return about["tensors_hash"], Calibration(about["changes"], about["why"])
 
 
 def _key(content_hash: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ reads changes as they are typed. It knows none of the published recipes and buil
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -113,7 +113,8 @@ class Recipe:
         return name if len(self._owners(name)) == 1 else f"{axis}.{name}"
 
     def replace(self, **changes: Any) -> "Recipe":
-        """The recipe with some choices or fields changed; fields that bound each other may come in any order.
+        """The recipe with some choices or fields changed; fields that bound each other may come in any order. A wanted
+        delay of words (`Tide.delay_s`) sets the step of rounds, too, where nothing else has set it.
 
         Raises `OptionError` for an unknown field or an impossible value.
         """
@@ -126,7 +127,14 @@ class Recipe:
             of_axis[axis][item] = value
         # All changes of a choice at once: fields that bound each other are checked together.
         changed: dict[str, Any] = {axis: kind.instead_of(was, **of_axis[axis]) for axis, (kind, was) in given.items()}
-        return Recipe(name, **changed)
+        recipe = Recipe(name, **changed)
+        before_s, wanted_s = _step_for_delay(self.policy), _step_for_delay(recipe.policy)
+        is_free = "step_s" not in of_axis["schedule"] and before_s in (0, self.schedule.step_s)
+        return recipe.with_step(wanted_s) if is_free and wanted_s not in (0, before_s) else recipe
+
+    def with_step(self, step_s: float) -> "Recipe":
+        """With so long a step, and at least as long a longest one."""
+        return replace(self, schedule=self.schedule.with_step(step_s))
 
     def has(self, name: str) -> bool:
         """True if a change of that name is one of the recipe."""
@@ -134,6 +142,11 @@ class Recipe:
 
     def _owners(self, name: str) -> list[str]:
         return _Choices({axis: type(choice) for axis, choice in self.choices.items()}).owners(name)
+
+
+def _step_for_delay(policy: AnyPolicy) -> float:
+    """The step with which words have the wanted delay, in seconds; 0: any (`methods.attention.delay`)."""
+    return policy.patience.step_s if isinstance(policy, Tide) and policy.delay_s else 0.0
 
 
 @dataclass(frozen=True, slots=True)

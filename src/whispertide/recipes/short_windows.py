@@ -7,8 +7,8 @@ ones. Any other hears the padding that it knows, merged (`merged_padding`), for 
 of that does not fit the step on this machine (`COMFORTABLE`, the rule of `whispertide doctor` too), the step is
 lengthened. NPUsper's guard watches for backward shifts.
 
-Bare windows of an adapter are the cheapest. Where they make more errors than merged padding, the adapter's report says
-so, and there is merged padding.
+Bare windows of an adapter are the cheapest. Where they make more errors than merged padding, as on base, the package
+has a calibration that says so.
 
 What is chosen depends on the recipe and on what is known of the checkpoint, the step also on one measurement; so it can
 be chosen again, or asked for by name (`framing=pad30`). Knows nothing of rounds or sessions.
@@ -27,7 +27,7 @@ from whispertide.decoding.search import DecodeRequest
 from whispertide.methods.attention.grounded import Grounded
 from whispertide.methods.attention.tide import Tide
 from whispertide.options import EngineOptions
-from whispertide.recipes.calibration import Calibration, applied_or_none, with_step
+from whispertide.recipes.calibration import Calibration, applied_or_none
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import BARE, AutoFraming, Bare, Merged
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
@@ -69,17 +69,13 @@ def choose_framing(
     costs: Callable[[], Costs] | None,
     tuned: Calibration | None = None,
     options: EngineOptions | None = None,
-    *,
-    merged_is_better: Callable[[], bool] = lambda: False,
 ) -> Framed:
-    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is. A wanted
-    delay sets the step of all.
+    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is.
 
     `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
-    that the machine does not count. `tuned` is what was found out about the checkpoint before, `options` those of its
-    engine. `merged_is_better` tells whether it makes fewer errors with merged padding, though it knows short windows.
+    that the machine does not count. `tuned` is what was found out about the checkpoint before, here or by who made the
+    package, `options` those of its engine.
     """
-    recipe = _with_delay(recipe)
     if not isinstance(recipe.framing, AutoFraming):
         return Framed(recipe, f"framing={recipe.framing.kind}, as the recipe says")
     options = options or EngineOptions()
@@ -87,10 +83,6 @@ def choose_framing(
         return Framed(framed, tuned.said(recipe, framed, options))
     if not knows_short:
         return _careful(recipe, costs)
-    if merged_is_better():
-        return Framed(
-            replace(recipe, framing=Merged()), f"{Merged.title}, because this checkpoint makes fewer errors with it"
-        )
     return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
 
 
@@ -105,15 +97,7 @@ def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
     if round_s <= COMFORTABLE * step_s:
         return Framed(framed, why)
     longer = min(CHUNK_SECONDS, math.ceil(_TENTHS * round_s / COMFORTABLE) / _TENTHS)
-    return Framed(with_step(framed, longer), f"{why}, so the step is {longer:g} s in place of {step_s:g} s")
-
-
-def _with_delay(recipe: Recipe) -> Recipe:
-    """The recipe with as many rounds as the wanted delay of its words takes: see `methods.attention.delay`."""
-    policy = recipe.policy
-    if not isinstance(policy, Tide) or not policy.delay_s:
-        return recipe
-    return with_step(recipe, policy.patience.step_s)
+    return Framed(framed.with_step(longer), f"{why}, so the step is {longer:g} s in place of {step_s:g} s")
 
 
 def _guarded(recipe: Recipe) -> Recipe:

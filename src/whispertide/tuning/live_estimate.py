@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whispertide.checkpoint.attachments import BUNDLED, report_in
-from whispertide.checkpoint.short import KIND, prefers_merged
+from whispertide.checkpoint.attachments import BUNDLED
+from whispertide.checkpoint.short import KIND
 from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, EngineOptions
+from whispertide.recipes.calibration import Calibration, shipped_for
 from whispertide.recipes.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
 from whispertide.tuning.speed import BEAM, BLOCK, Speed
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
 
 if TYPE_CHECKING:
     from whispertide.checkpoint import Checkpoint, ModelDims
-    from whispertide.recipes.calibration import Calibration
     from whispertide.recipes.recipe import Recipe
 
 RULE = (
@@ -100,16 +100,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """Facts about the measured checkpoint: whether it is made for short windows, the results of `whispertide tune` for
-    an engine of these options, and the files, next to which there may be adapters. `merged_is_better`: it makes fewer
-    errors with merged padding, though it is made for short windows.
+    """Facts about the measured checkpoint: whether it is made for short windows, its calibration for an engine of these
+    options, and the files, next to which there may be adapters.
     """
 
     short: bool = True
-    tuned: "Calibration | None" = None
+    tuned: Calibration | None = None
     options: EngineOptions = field(default_factory=EngineOptions)
     checkpoint: "Checkpoint | None" = None
-    merged_is_better: bool = False
 
     def is_adapted(self, recipe: "Recipe") -> bool:
         """True if the checkpoint has what a recipe needs; an unknown one has no adapter."""
@@ -137,20 +135,12 @@ def estimate_live(
 
 
 def published_facts(name: str) -> CheckpointFacts:
-    """Facts about a checkpoint of OpenAI's that is not measured: whether the package has an adapter for it."""
-    path = KIND.place(BUNDLED / name)
-    return CheckpointFacts(path.is_file(), merged_is_better=prefers_merged(report_in(path)))
+    """Facts about a checkpoint of OpenAI's that is not measured: what the package has for it."""
+    return CheckpointFacts(KIND.place(BUNDLED / name).is_file(), shipped_for(name))
 
 
 def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:
-    framed = choose_framing(
-        recipe,
-        known.short,
-        lambda: machine.costs,
-        known.tuned,
-        known.options,
-        merged_is_better=lambda: known.merged_is_better,
-    ).recipe
+    framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options).recipe
     seconds = machine.round_s(framed)
     load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
     return LiveEstimate(

@@ -26,7 +26,6 @@ from whispertide.errors import OptionError
 from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, same
 from whispertide.methods.attention.tide import Tide, TideState
 from whispertide.punctuation import ends_sentence
-from whispertide.recipes.calibration import with_step
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.repetition import normalise
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.5  # every word waits for so much audio after what it attends to, while a stream is recorded
 _BLOCK = SAMPLE_RATE // 20  # divides the steps of `tide`, so that rounds begin when they are due
-_BUSY = 5 / 3  # by so much steps are longer where a machine is busy
+_PACES = (1.0, 0.5, 2.0)  # times the usual step: what `--delay` makes of it, and a busy machine
 _NONE = 1e-12  # no word is so likely to stay
 _RIDGE = 1.0
 _ITERATIONS = 50
@@ -76,11 +75,9 @@ def with_patience(recipe: Recipe) -> Recipe:
     return replace(recipe, policy=waiting)
 
 
-def as_busy(recipe: Recipe, number: int) -> Recipe:
-    """The recipe for recording `number`: every third gets longer steps, as on a busy machine."""
-    if number % 3:
-        return recipe
-    return with_step(recipe, recipe.schedule.step_s * _BUSY)
+def at_pace(recipe: Recipe, number: int) -> Recipe:
+    """The recipe for recording `number`: steps as they are, half as long, and twice as long, in turn."""
+    return recipe.with_step(recipe.schedule.step_s * _PACES[number % len(_PACES)])
 
 
 def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:

@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from whispertide.errors import OptionError
-from whispertide.methods.attention.steadiness import shipped_rule
+from whispertide.methods.attention.steadiness import read_rule
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
-from whispertide.recipes.calibration import Calibration, Pace, machine_of
+from whispertide.recipes.calibration import Calibration, Pace, machine_of, shipped_calibration
 from whispertide.recipes.short_windows import COMFORTABLE
 from whispertide.streaming.framing import BARE, Framing, Pad30
 from whispertide.tuning import framing_choice
@@ -34,7 +34,7 @@ from whispertide.tuning.framing_choice import (
     tide_in,
 )
 from whispertide.tuning.speed import BUSY
-from whispertide.tuning.steadiness import as_busy, fit_rule, held_out, record_stream, replay_stream, squared_error
+from whispertide.tuning.steadiness import at_pace, fit_rule, held_out, record_stream, replay_stream, squared_error
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class Tuning:
     chosen  None: too little speech to choose
     refit   None: not fitted anew
     pace    None: not measured, or the machine was busy with something else
+    usual   the shipped rule for this checkpoint in the chosen framing, as a recipe names it
     speech_s  seconds of speech in it
     """
 
@@ -142,6 +143,7 @@ class Tuning:
     heard_s: float = 0.0
     speech_s: float = 0.0
     short: bool = False
+    usual: str = ""
     options: Any = field(default=None, repr=False)
 
     @property
@@ -167,11 +169,13 @@ class Tuning:
     def calibration(self, before: Calibration | None = None) -> Calibration:
         """The calibration to keep. If no rule was fitted now, that of `before` in the same framing stays."""
         framing = {} if self.chosen is None else guard_changes(self.chosen.framing)
-        rule = {"rule": self.refit.rule} if self.refit is not None and self.refit.is_better else {}
-        if self.refit is None and before is not None and before.framing == framing:
-            rule = {name: value for name, value in before.changes.items() if name == "rule"}
+        rule = self.usual
+        if self.refit is not None and self.refit.is_better:
+            rule = self.refit.rule
+        elif self.refit is None and before is not None and before.framing == framing:
+            rule = before.changes.get("rule", "")
         return Calibration(
-            changes={**framing, **rule},
+            changes={**framing, **({"rule": rule} if rule else {})},
             why=self.why,
             short=self.short,
             pace={} if self.pace is None else {machine_of(self.options): self.pace},
@@ -224,7 +228,8 @@ def tune(
     rounds = () if short else measure_threads(model, framing, speech, advance)
     pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))
     may_fit = chosen is not None and pace is not None and speech_s >= SPEECH_S
-    refit = refit_rule(model, framing, recordings, advance) if may_fit else None
+    usual = usual_rule(model, framing)
+    refit = refit_rule(model, framing, recordings, advance, usual) if may_fit else None
     return Tuning(
         model=model.name,
         tried=tuple(tried),
@@ -235,17 +240,24 @@ def tune(
         heard_s=sum(len(audio) for audio in recordings) / SAMPLE_RATE,
         speech_s=speech_s,
         short=short,
+        usual=usual,
         options=model.options if model.options.threads == 0 else replace(model.options, threads=0),
     )
 
 
+def usual_rule(model: "WhisperModel", framing: Framing) -> str:
+    """The shipped rule for this checkpoint in that framing, as a recipe names it; "" is the general one."""
+    shipped = shipped_calibration(model.checkpoint)
+    return shipped.changes.get("rule", "") if shipped is not None and shipped.changes["framing"] == framing.kind else ""
+
+
 def refit_rule(
-    model: "WhisperModel", framing: Framing, recordings: Sequence[FloatArray], advance: Advance
+    model: "WhisperModel", framing: Framing, recordings: Sequence[FloatArray], advance: Advance, usual: str = ""
 ) -> Refit | None:
     """Fit the rule to this checkpoint's streams in `framing`; None if they are too few.
 
-    It begins with the shipped rule and moves no further than the audio says. Each part of the audio is predicted by a
-    rule that was fitted to the others.
+    It begins with the shipped rule, `usual`, and moves no further than the audio says. Each part of the audio is
+    predicted by a rule that was fitted to the others.
     """
     from whispertide.api import Transcriber
 
@@ -254,30 +266,30 @@ def refit_rule(
     parts = [audio[at : at + length] for audio in recordings for at in range(0, len(audio), length)][:_MOST_PARTS]
     examples = []
     for number, part in enumerate(parts):
-        examples.append(record_stream(transcriber, as_busy(recipe, number), part, voice=str(number)))
+        examples.append(record_stream(transcriber, at_pace(recipe, number), part, voice=str(number)))
         advance("which words stay", number + 1, len(parts))
     words = sum(len(part.stayed) for part in examples)
     if words < _FEWEST_WORDS:
         return None
-    shipped = shipped_rule()
+    shipped = read_rule(usual)
     try:
         chances, stayed = held_out(examples, near=shipped)
         rule = fit_rule(examples, near=shipped)
     except OptionError:  # all words of some parts came out alike
         return None
     in_order = sorted(examples, key=lambda part: part.voice)  # as `held_out` has them
-    usual = [chance for part in in_order for chance in shipped.chances(part.facts)]
-    found = Refit(words, squared_error(chances, stayed), squared_error(usual, stayed), rule.text())
+    as_shipped = [chance for part in in_order for chance in shipped.chances(part.facts)]
+    found = Refit(words, squared_error(chances, stayed), squared_error(as_shipped, stayed), rule.text())
     if not found.is_better:
         return found
-    differ = dict.fromkeys(("", found.rule), 0)
+    differ = dict.fromkeys((usual, found.rule), 0)
     step = -(-len(parts) // _MOST_REPLAYED)
     for number in range(0, len(parts), step):
         for text in differ:
-            replayed = replay_stream(transcriber, as_busy(recipe.replace(rule=text), number), parts[number])
+            replayed = replay_stream(transcriber, at_pace(recipe.replace(rule=text), number), parts[number])
             differ[text] += sum(differences(plain_words(examples[number].text), plain_words(replayed)))
         advance("streams by that rule", number + 1, len(parts))
-    return replace(found, differ=differ[found.rule], shipped_differ=differ[""])
+    return replace(found, differ=differ[found.rule], shipped_differ=differ[usual])
 
 
 def measure_threads(

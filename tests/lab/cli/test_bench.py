@@ -41,6 +41,7 @@ KEYS = (
     "reduce_ratio",
     "hallucinated_per_min",
     "machine",
+    "core_gflops",
     "commit",
 )
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scripted_model import ScriptedModel, Story, story
-from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, shipped_rule
+from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, read_rule
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
@@ -64,7 +64,7 @@ def test_the_part_that_is_worst_is_named(change: dict[str, Any], expected: str) 
 
 
 def test_with_the_shipped_rule_a_word_at_the_very_end_is_too_near_to_it() -> None:
-    assert furthest_short(shipped_rule(), replace(SETTLED, frontier=0, ended=0, firm=False)) == NEAR_THE_END
+    assert furthest_short(read_rule(""), replace(SETTLED, frontier=0, ended=0, firm=False)) == NEAR_THE_END
 
 
 def test_a_word_that_is_sure_has_no_reason() -> None:

@@ -11,7 +11,7 @@ import pytest
 from counting_watch import CountingWatch
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
-from whispertide.methods.attention.steadiness import shipped_rule
+from whispertide.methods.attention.steadiness import read_rule
 from whispertide.methods.short.hush import HushWord
 from whispertide.model.providers import thread_count
 from whispertide.options import EngineOptions, ProviderName
@@ -238,7 +238,7 @@ def test_what_was_measured_before_a_tuning_is_measured_anew(tmp_path: Path, monk
 
 def test_a_tuned_row_is_named_so(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by what was found, which holds a rule of many numbers; that is in the settings of the cell."""
-    found = calibration.Calibration({"framing": "pad30", "rule": shipped_rule().text()}, "for a test")
+    found = calibration.Calibration({"framing": "pad30", "rule": read_rule("").text()}, "for a test")
     monkeypatch.setattr(Transcriber, "calibration", found)
     asked = get_recipe("tide").replace(max_revision_rate=0.1)
     for recipe, name in ((get_recipe("tide"), "tide tuned"), (asked, "tide max_revision_rate=0.1 tuned")):

@@ -14,9 +14,10 @@ from whispertide.decoding.guards import Frontier, Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
 from whispertide.methods.attention.backward_shift import BackwardShift
-from whispertide.methods.attention.delay import LATEST_S, SOONEST_S, Patience, patience
+from whispertide.methods.attention.delay import LATEST_S, SOONEST_S, Patience
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
+from whispertide.methods.attention.steadiness import read_curve
 from whispertide.methods.attention.tide import Tide
 from whispertide.streaming.round import Commit
 from whispertide.streaming.searches import Beam, Greedy, Search, Verified
@@ -253,7 +254,8 @@ def test_the_delay_decides_how_long_a_word_waits() -> None:
     soon, late = (tide(rule=BY_PROBABILITY, delay_s=delay) for delay in (SOONEST_S, LATEST_S))
     assert texts(Play(soon).round(1.0, likely, firm=0).confirmed) == ["one"]
     assert texts(Play(late).round(1.0, likely, firm=0).confirmed) == []
-    assert soon.patience == patience(SOONEST_S)
+    assert soon.patience == read_curve("general").patience(SOONEST_S)
+    assert tide(rule="base", delay_s=1.0).patience == read_curve("base").patience(1.0)
     assert tide(max_revision_rate=0.1, settle_s=2.0).patience == Patience(0.1, 2.0)
 
 

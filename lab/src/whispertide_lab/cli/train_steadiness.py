@@ -71,7 +71,7 @@ def steadiness(
         for number, (voice, load) in enumerate(streams):
             advance(voice, number, len(streams))
             turn, which = divmod(number, len(models))
-            heard_as = fitting.as_busy(framed[which].recipe, turn)
+            heard_as = fitting.at_pace(framed[which].recipe, turn)
             examples.append(fitting.record_stream(transcribers[which], heard_as, load(), voice=voice))
     rule = fitting.fit_rule(examples)
     chances, stayed = fitting.held_out(examples)

@@ -168,6 +168,12 @@ def _by_id(traces: Iterable[Trace]) -> dict[str, Trace]:
     return {trace.utterance: trace for trace in traces}
 
 
+def _machine(cell: Cell) -> str:
+    """Its name and, where that was measured, the speed of a core."""
+    gflops = cell.score.get("core_gflops")
+    return f"{cell.spec.machine}, {gflops:.0f} GFLOPS a core" if gflops else cell.spec.machine
+
+
 def facts(cells: Sequence[Cell]) -> list[tuple[str, str]]:
     """Where figures come from: machine, dates, commit, code, models and corpora, each with all that there are of it."""
 
@@ -175,7 +181,7 @@ def facts(cells: Sequence[Cell]) -> list[tuple[str, str]]:
         return "; ".join(sorted({of(cell) for cell in cells} - {""}))
 
     return [
-        ("machine", every(lambda cell: cell.spec.machine)),
+        ("machine", every(_machine)),
         ("date", every(lambda cell: cell.date[:10])),
         ("commit", every(lambda cell: str(cell.score.get("commit") or ""))),
         ("measured code", every(lambda cell: cell.spec.code)),

@@ -33,6 +33,7 @@ from dataclasses import asdict, astuple
 from itertools import chain
 from typing import Any
 
+from whispertide_lab.evaluation.core_speed import core_gflops
 from whispertide_lab.evaluation.cursor import Cursor, cursor_latency
 from whispertide_lab.evaluation.latency import (
     FEWER,
@@ -176,6 +177,7 @@ def aggregate(rows: Sequence[Json], about: Mapping[str, Any]) -> Json:
         "avg_beam": _ratio(total("search_rows") - prompts, runs),
         "reduce_ratio": _ratio(total("narrow_runs") - prompts, runs),
         "machine": machine(),
+        "core_gflops": core_gflops(),
         "commit": commit(),
     }
 

@@ -4,6 +4,7 @@ A stream that confirms later makes fewer errors, as far as what comes later help
 `max_revision_rate`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely; and
 the schedule's `step_s`, because a word that is judged in many rounds is confirmed by the luckiest of them. Nobody can
 guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/guides/tide.md has the curve).
+What they come to depends on the rule that says how likely a word is, so each has a curve (`steadiness.Rule`).
 """
 
 import math
@@ -27,24 +28,21 @@ class Patience:
     step_s: float = 0.0
 
 
-# Seconds from the end of a word to its confirmation, computing left out, and what gives them: the mean of OpenAI's
-# tiny.en with its adapter and base with merged padding (lab/log, 2026-11-30, "Fewer rounds").
-MEASURED: tuple[tuple[float, Patience], ...] = (
-    (0.47, Patience(0.03, 1.0, 0.2)),
-    (0.65, Patience(0.03, 1.0, 0.4)),
-    (0.94, Patience(0.03, 1.0, 0.8)),
-    (1.76, Patience(0.003, 2.0, 0.8)),
-    (2.37, Patience(0.001, 3.0, 0.8)),
-)
+@dataclass(frozen=True, slots=True)
+class DelayCurve:
+    """What was measured: seconds from the end of a word to its confirmation, computing left out, and what gives them.
+    Two points or more, the soonest first.
+    """
 
+    points: tuple[tuple[float, Patience], ...]
 
-def patience(delay_s: float) -> Patience:
-    """The settings with this delay, between the measured ones by the share of the way; beyond them the nearest."""
-    delays = [delay for delay, _ in MEASURED]
-    after = min(max(bisect_right(delays, delay_s), 1), len(MEASURED) - 1)
-    (low, soon), (high, late) = MEASURED[after - 1 : after + 1]
-    way = min(max((delay_s - low) / (high - low), 0.0), 1.0)
-    # Shares of changed words differ by factors, so they are taken by their logarithms.
-    rate = math.exp((1 - way) * math.log(soon.max_revision_rate) + way * math.log(late.max_revision_rate))
-    settle_s = (1 - way) * soon.settle_s + way * late.settle_s
-    return Patience(rate, settle_s, (1 - way) * soon.step_s + way * late.step_s)
+    def patience(self, delay_s: float) -> Patience:
+        """The settings with this delay, between the measured ones by the share of the way; beyond them the nearest."""
+        delays = [delay for delay, _ in self.points]
+        after = min(max(bisect_right(delays, delay_s), 1), len(delays) - 1)
+        (low, soon), (high, late) = self.points[after - 1 : after + 1]
+        way = min(max((delay_s - low) / (high - low), 0.0), 1.0)
+        # Shares of changed words differ by factors, so they are taken by their logarithms.
+        rate = math.exp((1 - way) * math.log(soon.max_revision_rate) + way * math.log(late.max_revision_rate))
+        settle_s = (1 - way) * soon.settle_s + way * late.settle_s
+        return Patience(rate, settle_s, (1 - way) * soon.step_s + way * late.step_s)

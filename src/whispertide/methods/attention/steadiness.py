@@ -2,7 +2,8 @@
 
 Whether a word will still be there when the utterance is over is a prediction, and the answer is in every stream without
 a transcript: record the rounds, look at the end. `facts_of` takes down what a round knows, a `Rule` turns that into a
-chance, `likely_shown` chooses by it what of a guess is shown. `tuning.steadiness` fits the weights.
+chance, `likely_shown` chooses by it what of a guess is shown. `tuning.steadiness` fits the weights. Two rules come with
+the package (`bundled/steadiness.json`): the general one was fitted to the project's own checkpoint, `base` to OpenAI's.
 
 Pure functions over words; the arithmetic is a sum of products, so that it is the same everywhere. Times are samples.
 """
@@ -17,6 +18,7 @@ from operator import mul
 
 from whispertide.decoding.token_words import TokenWord
 from whispertide.errors import OptionError
+from whispertide.methods.attention.delay import DelayCurve, Patience
 from whispertide.punctuation import ends_sentence
 from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, Word, seconds
@@ -24,6 +26,7 @@ from whispertide.types import SAMPLE_RATE, Word, seconds
 _SAME_PLACE = SAMPLE_RATE // 2  # two rounds mean the same word if their starts are no further apart
 STALE = 2 * SAMPLE_RATE  # a shown word that rounds no longer hear stays so long
 _SURE = 5.0  # log-odds: a probability of 0.9933; beyond it decoders are not told apart
+GENERAL = "general"  # the rule of every checkpoint that has none of its own
 FEATURES = (
     *("one", "frontier_1s", "frontier_0.5s", "frontier_0.2s", "ended_1s", "ended_0.3s", "width"),
     *("probability", "least", "weakest_before", "next", "probability_near"),
@@ -179,26 +182,51 @@ class Rule:
 
 @lru_cache(maxsize=64)
 def read_rule(text: str) -> Rule:
-    """The rule that `Rule.text` wrote; "" is the shipped one. Raises `OptionError`."""
-    if not text:
-        return shipped_rule()
+    """The rule of that name in the package ("" is the general one), or the one that `Rule.text` wrote. Raises
+    `OptionError`.
+    """
+    bundled = _bundled_rules()
+    if (text or GENERAL) in bundled:
+        return bundled[text or GENERAL].rule
     try:
         weights = tuple(map(float, text.split()))
     except ValueError:
         weights = ()
     if len(weights) != len(FEATURES) or not all(map(math.isfinite, weights)):
         raise OptionError(
-            f"expected {len(FEATURES)} numbers as the rule, one for each of {', '.join(FEATURES)}; got {text!r}: "
-            "`whispertide train steadiness` prints them"
+            f"expected {' or '.join(bundled)}, or {len(FEATURES)} numbers as the rule, one for each of "
+            f"{', '.join(FEATURES)}; got {text!r}: `whispertide train steadiness` prints them"
         )
     return Rule(weights)
 
 
+def read_curve(text: str) -> DelayCurve:
+    """How soon words stand by the rule of that text (`read_rule`). One that was never measured is taken to be as
+    patient as the general one.
+    """
+    bundled = _bundled_rules()
+    return bundled.get(text, bundled[GENERAL]).curve
+
+
+@dataclass(frozen=True, slots=True)
+class _Bundled:
+    """A rule that comes with the package, and how soon words stand by it."""
+
+    rule: Rule
+    curve: DelayCurve
+
+
 @lru_cache(maxsize=1)
-def shipped_rule() -> Rule:
-    """The one that comes with the package, fitted on the project's own checkpoint."""
+def _bundled_rules() -> dict[str, _Bundled]:
+    """Those of the package, by name: to what they were fitted, and by how much of it, the file says."""
     about = json.loads((files("whispertide") / "bundled" / "steadiness.json").read_text(encoding="utf-8"))
-    return Rule(tuple(float(about["weights"][name]) for name in FEATURES))
+    return {
+        name: _Bundled(
+            Rule(tuple(float(each["weights"][feature]) for feature in FEATURES)),
+            DelayCurve(tuple((delay, Patience(*settings)) for delay, *settings in each["delays"])),
+        )
+        for name, each in about.items()
+    }
 
 
 def likely_shown(

@@ -19,10 +19,10 @@ from whispertide.decoding.guards import Frontier
 from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.methods.attention.attending import AttendingEnds
 from whispertide.methods.attention.backward_shift import BackwardShift
-from whispertide.methods.attention.delay import LATEST_S, Patience, patience
+from whispertide.methods.attention.delay import LATEST_S, Patience
 from whispertide.methods.attention.forced_window import UNSETTLED, ForcedWindow
 from whispertide.methods.attention.listening import HeardWords, is_mark, unsure_mark, without_copies, without_last_mark
-from whispertide.methods.attention.steadiness import Facts, facts_of, likely_shown, read_rule
+from whispertide.methods.attention.steadiness import Facts, facts_of, likely_shown, read_curve, read_rule
 from whispertide.options import check_range
 from whispertide.streaming.choice import in_frames, in_samples, setting
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
@@ -95,7 +95,11 @@ class Tide(AttendingEnds):
         least=0,
         most=LATEST_S,
     )
-    rule: str = setting("", "learned rule, as printed by `whispertide train steadiness`; empty: the bundled one")
+    rule: str = setting(
+        "",
+        "learned rule, as printed by `whispertide train steadiness`, or `general` or `base`, which are bundled; empty: "
+        "the one that suits the checkpoint",
+    )
     waiting_marks: bool = setting(
         True,
         "whether a punctuation mark at the end of the text waits for the next words; in the last round it may "
@@ -181,7 +185,7 @@ class Tide(AttendingEnds):
             rescue_beam=self.rescue_beam,
         )
         asked = Patience(self.max_revision_rate, self.settle_s)
-        waits = patience(self.delay_s) if self.delay_s else asked
+        waits = read_curve(self.rule).patience(self.delay_s) if self.delay_s else asked
         return {"hearing": hearing, "patience": waits, "settle": to_samples(waits.settle_s)}
 
     @property
