@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from oracle import Oracle, audio_between, make_gate, speech
 from session_steps import PAUSED, RECIPE, SENTENCE, TALK, TURNS, Verbatim, confirmed, exact, kinds, push, said
 from whispertide.errors import AudioError, OptionError, SessionError, UnknownRecipeError
@@ -162,7 +163,7 @@ def test_a_session_is_made_by_the_name_of_its_recipe() -> None:
 # --- audio that comes in --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("samples", "message"),
     [
         ([0.0, 0.1], "expected samples as a numpy array.*got list"),
@@ -276,8 +277,8 @@ class Flaky:
         return self.oracle.run(plan, audio, options)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("the graph broke"), KeyboardInterrupt()])
-@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+@each_row("error", [RuntimeError("the graph broke"), KeyboardInterrupt()])
+@each_row("failing", [1, 2, 3, 4])
 def test_a_round_that_fails_can_be_run_again_and_nothing_is_lost(error: BaseException, failing: int) -> None:
     plain_session = Session(RECIPE, exact(PAUSED), make_gate(PAUSED))
     expected = push(plain_session, 12.0) + plain_session.finish()
@@ -369,7 +370,7 @@ def test_settings_reach_the_next_round() -> None:
     assert session.recipe == RECIPE.replace(search="greedy", step_s=0.5, hard_cap_s=20)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"langage": "de"}, r"settings that can change: schedule, .*step_s.*language.*; got langage"),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from scripted_model import ScriptedModel, Story, by_window, multilingual, story, telling, time
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.decoding import longform
@@ -201,12 +202,11 @@ class TestWindowAfterWindow:
         run.next_window()
         assert run.done is not left
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("closed", "seconds", "seek"),
         [(1400, 40, 2800), (1450, 40, 2900), (1451, 40, 3000), (1001, 40, 2002), (1000, 40, 3000), (1400, 30, 3000)],
-        ids=["cut sentence", "the shortest", "too short", "the longest", "silence", "end of the recording"],
     )
-    @pytest.mark.parametrize("words", [False, True])
+    @each_row("words", [False, True])
     def test_a_sentence_that_the_window_cuts_is_heard_again(
         self, closed: int, seconds: float, seek: int, words: bool
     ) -> None:

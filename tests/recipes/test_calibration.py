@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from each_row import each_row
 from whispertide.api import load
 from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.options import EngineOptions
@@ -44,7 +45,7 @@ def test_it_is_kept_by_content() -> None:
     assert recall(HASH) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "damage",
     [
         lambda kept: {**kept, "format": 0},

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide.checkpoint.mask import MaskName
 from whispertide.errors import OptionError
 from whispertide.methods.agreement.local_agreement import LocalAgreement
@@ -43,7 +44,7 @@ def test_a_recipe_that_says_nothing() -> None:
 # --- changes as they are typed ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "changed"),
     [
         ("step_s=0.5", replace(BASE, schedule=Fixed(step_s=0.5))),
@@ -107,7 +108,7 @@ def test_overrides_may_come_in_any_order() -> None:
     assert parse_overrides(BASE, ["margin_s=0.3", "policy=align-att"]).policy == AlignAtt(margin_s=0.3)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("stepp=1", "expected a field of a recipe; got 'stepp'; did you mean step_s"),
@@ -151,7 +152,7 @@ def test_impossible_overrides_are_refused(text: str, message: str) -> None:
         parse_overrides(BASE, [text])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("recipe", "text", "message"),
     [
         (TIDE, "window_s=21", "window_s between 1 and 20"),
@@ -173,7 +174,7 @@ def test_impossible_settings_of_the_other_choices(recipe: Recipe, text: str, mes
         parse_overrides(recipe, [text])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"stepp": 1}, "expected a field of a recipe; got 'stepp'; did you mean step_s"),
@@ -326,7 +327,7 @@ TOGETHER = {
 }
 
 
-@pytest.mark.parametrize(("names", "fits"), TOGETHER.items(), ids=map("-".join, TOGETHER))
+@each_row(("names", "fits"), TOGETHER.items())
 def test_what_goes_together(names: tuple[str, ...], fits: bool) -> None:
     changes: dict[str, Any] = dict(zip(("policy", "search", "framing", "executor"), names, strict=True))
     made = {axis: CHOICES[axis][name]() for axis, name in changes.items()}
@@ -384,7 +385,7 @@ def test_settings_are_flat() -> None:
     assert BASE.replace(framing="hush").settings()["hush_s"] == 0.5
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda one: one.name)
+@each_row("recipe", RECIPES.values())
 def test_settings_make_the_recipe_again(recipe: Recipe) -> None:
     typed = [f"{name}={value}" for name, value in recipe.settings().items()]
     for other in RECIPES.values():
@@ -520,7 +521,7 @@ def test_the_tables_are_complete() -> None:
     assert all(kind is bool or get_origin(kind) is Literal for kind in others.values())
 
 
-@pytest.mark.parametrize("choice", EVERY)
+@each_row("choice", EVERY)
 def test_every_choice_and_field_says_what_it_is(choice: type[Choice]) -> None:
     assert choice.__doc__
     assert choice.__doc__.strip()
@@ -533,7 +534,7 @@ def test_every_choice_and_field_says_what_it_is(choice: type[Choice]) -> None:
         assert declared == (range_of(choice, item.name) if ranged else (None, None)), item.name
 
 
-@pytest.mark.parametrize("name", RANGES)
+@each_row("name", RANGES)
 def test_a_number_may_be_its_least_and_its_most_and_nothing_beyond(name: str) -> None:
     for choice in (one for one, other in NUMBERS if other == name):
         kind = field_types(choice)[name]

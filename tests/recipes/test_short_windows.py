@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from each_row import each_row
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.decoding.search import DecodeRequest
@@ -118,7 +119,7 @@ def test_a_comfortable_share_of_the_step_is_the_bound(encode_s: float, step_s: f
     assert choose_framing(TIDE, False, machine(encode_s)).recipe.schedule.step_s == step_s
 
 
-@pytest.mark.parametrize("framing", ["bare", "pad30", "buckets", "zeros", "merged", "hush"])
+@each_row("framing", ["bare", "pad30", "buckets", "zeros", "merged", "hush"])
 def test_a_framing_that_was_asked_for_stays(framing: str) -> None:
     asked = parse_overrides(TIDE, [f"framing={framing}"])
     for knows_short in (True, False):
@@ -248,8 +249,8 @@ def test_an_adapter_that_is_worse_makes_room_for_merged_padding() -> None:
     assert choose_framing(AS_IT_IS, True, never).recipe == AS_IT_IS.replace(framing="bare")  # one that says nothing
 
 
-@pytest.mark.parametrize("framing", ["auto", "bare", "pad30"])
-@pytest.mark.parametrize(("delay_s", "step_s"), [(0.0, 0.4), (0.35, 0.2), (0.94, 0.8), (1.5, 0.8)])
+@each_row("framing", ["auto", "bare", "pad30"])
+@each_row(("delay_s", "step_s"), [(0.0, 0.4), (0.35, 0.2), (0.94, 0.8), (1.5, 0.8)])
 def test_where_words_may_wait_there_are_fewer_rounds(framing: str, delay_s: float, step_s: float) -> None:
     framed = choose_framing(AS_IT_IS.replace(framing=framing, delay_s=delay_s), True, never)
     assert framed.recipe.schedule.step_s == pytest.approx(step_s)

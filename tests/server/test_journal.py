@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
+from each_row import each_row
 from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complete, limited, served, text_of
 from shared_journal import accepted, back, finish_talk, in_order, status, until_ready
 from whispertide.errors import OptionError
@@ -493,9 +494,7 @@ def test_audio_comes_back_exactly(samples: Any) -> None:
     np.testing.assert_array_equal(command.samples, samples)
 
 
-@pytest.mark.parametrize(
-    "value", [os.system, subprocess.Popen, Path.unlink, eval, np.save, to_dict, Journal, np.lib.npyio.NpzFile]
-)
+@each_row("value", [os.system, subprocess.Popen, Path.unlink, eval, np.save, to_dict, Journal, np.lib.npyio.NpzFile])
 def test_a_state_cannot_run_programs(value: Any) -> None:
     data = io.BytesIO(pickle.dumps(value))
     with pytest.raises(pickle.UnpicklingError):

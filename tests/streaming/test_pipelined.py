@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from each_row import each_row
 from oracle import Oracle, audio_between, make_gate, plain, speech
 from reference import nano
 from test_session_properties import without_stats
@@ -244,8 +245,8 @@ def test_a_full_window_is_not_left_waiting() -> None:
     assert said(session.transcript.words) == said(words)[: len(session.transcript.words)]
 
 
-@pytest.mark.parametrize("stage", ["encode", "decode"])
-@pytest.mark.parametrize("failing", [0, 3, 7])
+@each_row("stage", ["encode", "decode"])
+@each_row("failing", [0, 3, 7])
 def test_a_stage_that_raises_tears_nothing(stage: str, failing: int) -> None:
     def fail(name: str, plan: RoundPlan) -> None:
         if (name, plan.id) == (stage, failing):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from each_row import each_row
 from oracle import speech
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
@@ -97,9 +98,7 @@ def test_the_new_copy_counts() -> None:
     assert script.state.last_time == round(0.8 * S)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [("the", "The,"), ("don't", "Dont"), ("naïve", "NAÏVE."), ("2", "２"), ("Straße", "STRASSE")]
-)
+@each_row(("a", "b"), [("the", "The,"), ("don't", "Dont"), ("naïve", "NAÏVE."), ("2", "２"), ("Straße", "STRASSE")])
 def test_case_width_and_punctuation_do_not_count(a: str, b: str) -> None:
     script = Script()
     script.hear(1.0, speech((a, 0.5, 0.8)))
@@ -304,9 +303,7 @@ def test_what_turns_out_to_be_a_loop_is_not_trusted_any_more() -> None:
     assert [kept.trusted for kept in script.state.confirmed] == [True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("chars", "prompt"), [(0, ""), (1, "w6"), (3, "w6"), (4, "w5 w6"), (6, "w5 w6"), (7, "w4 w5 w6")]
-)
+@each_row(("chars", "prompt"), [(0, ""), (1, "w6"), (3, "w6"), (4, "w5 w6"), (6, "w5 w6"), (7, "w4 w5 w6")])
 def test_the_prompt_is_as_long_as_is_asked_for_and_no_longer(chars: int, prompt: str) -> None:
     script = Script(LocalAgreement(prompt_chars=chars))
     for end in (7, 8):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from scripted_model import HEADS, ScriptedModel, Story, multilingual, story, telling
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.guards import Halt, HaltReason, Scene
@@ -136,7 +137,7 @@ class TestOneDecode:
         assert not heard or result.heard.stop == "end_of_text"
         assert hear(telling([]), SinglePass(least=640), samples=640).heard is not None
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("samples", "silence", "frames"),
         [
             (SECONDS, 3_200, 110),

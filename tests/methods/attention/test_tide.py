@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from attention_ramps import asked, scene
+from each_row import each_row
 from policy_rounds import Attended, S, check_unheard_audio_goes, hearing, texts, watch, word, word_after_word
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.guards import Frontier, Halt
@@ -246,8 +247,8 @@ def attended(text: str, start: float, end: float, at: float) -> TokenWord:
     return replace(word(text, start, end), attended=round(at * S))
 
 
-@pytest.mark.parametrize(("reopen_s", "loop_guard"), [(1.2, True), (0.0, True), (1.2, False)])
-@pytest.mark.parametrize("is_last", [False, True])
+@each_row(("reopen_s", "loop_guard"), [(1.2, True), (0.0, True), (1.2, False)])
+@each_row("is_last", [False, True])
 def test_what_loops_after_the_words_in_front_of_it_is_heard_without_them(
     reopen_s: float, loop_guard: bool, is_last: bool
 ) -> None:
@@ -417,7 +418,7 @@ def test_where_in_the_stream_it_is_said_does_not_matter() -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("step", [0.4, 1.0, 1.2, 2.0, 5.0])
+@each_row("step", [0.4, 1.0, 1.2, 2.0, 5.0])
 def test_unheard_audio_goes_little_by_little_however_long_the_steps_are(step: float) -> None:
     lengths = check_unheard_audio_goes(Play(tide(hard_cap_s=20)), step, 20)
     assert lengths[-1] <= 7.1 or step > 2, "what comes in goes"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from opus_files import opus_file
 from whispertide.checkpoint.languages import DETECT
@@ -253,8 +254,8 @@ def test_channels_are_mixed() -> None:
     assert audio.samples.tolist() == [0.0, 0.25] * 160
 
 
-@pytest.mark.parametrize("cut", [1, 3, 100])
-@pytest.mark.parametrize(("container", "options"), [("ogg", {}), ("webm", {"live": "1"})])
+@each_row("cut", [1, 3, 100])
+@each_row(("container", "options"), [("ogg", {}), ("webm", {"live": "1"})])
 def test_a_stream_without_encoding_may_be_in_a_container(container: str, options: dict[str, str], cut: int) -> None:
     """Browsers send its first byte alone."""
     packets, file = opus_file(container, **options)
@@ -285,7 +286,7 @@ def test_settings_come_from_the_address() -> None:
     assert listen(keywords=["nano:2", "base:-10"]).asked().keyterms == ("nano",)  # unwanted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "language", "languages"),
     [
         ({"detect_language": "true"}, DETECT, ()),
@@ -302,7 +303,7 @@ def test_languages_to_detect_come_from_the_address(
     assert (chosen.language, chosen.languages) == (language, languages)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         {"encoding": "amr-nb"},
@@ -372,7 +373,7 @@ def test_configure_changes_the_key_terms() -> None:
     assert talk.json()[-1]["type"] == "Error"
 
 
-@pytest.mark.parametrize("message", ["", "null", "[]", "{", '{"type": 7}', '{"type": "Stop"}', "[" * 5_000])
+@each_row("message", ["", "null", "[]", "{", '{"type": 7}', '{"type": "Stop"}', "[" * 5_000])
 def test_messages_that_make_no_sense_are_told_and_change_nothing(message: str) -> None:
     talk = listen(said(3))
     talk.send(silence(1.0), message, silence(1.0), {"type": "CloseStream"})

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from whispertide.events import Confirmed, Error, SpeechStart, SpeechStop, TurnEnd
 from whispertide.server.protocols.base import Audio, Clear, Close, Configure, Finish, Flush, Problem, Start
@@ -167,7 +168,7 @@ def test_the_session_starts_with_the_first_audio() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("form", "rate", "width"),
     [
         ({"type": "audio/pcm"}, 24_000, 2),
@@ -184,7 +185,7 @@ def test_audio_formats(form: dict[str, Any], rate: int, width: int) -> None:
     assert abs(total - 1.5 * SAMPLE_RATE) <= 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "session",
     [
         {"audio": {"input": {"format": {"type": "audio/mp3"}}}},
@@ -370,7 +371,7 @@ def test_clear_in_an_utterance_leaves_no_item_open() -> None:
 # --- trouble ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         "",
