@@ -12,7 +12,7 @@ from whispertide.methods.attention.steadiness import Rule, read_rule, shipped_ru
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Pace, machine_of
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
-from whispertide.tuning import framing_choice, tune
+from whispertide.tuning import framing_choice, page, tune, tune_page
 from whispertide.tuning.framing_choice import ENOUGH, FramingResult, Window, guard_changes
 from whispertide.tuning.tune import (
     Refit,
@@ -59,6 +59,14 @@ def test_the_pace_is_that_of_whoever_names_no_threads() -> None:
     assert list(tuning(options=EngineOptions()).calibration().pace) == [machine_of(EngineOptions())]
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To draw the plot of a page takes longer than all else here."""
+    monkeypatch.setattr(tune_page, "scatter", lambda *_, **__: None)
+    monkeypatch.setattr(page, "figure", lambda *_: "a plot")
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_where_too_little_was_heard_all_stays_as_it_was() -> None:
     found = tuning(chosen=None)
     assert found.calibration().changes == {}
@@ -209,6 +217,7 @@ def test_a_rule_that_was_fitted_before_stays_where_none_is_fitted_now() -> None:
     assert "rule" not in tuning(chosen=tuning().tried[0]).calibration(before).changes  # of another framing
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_says_what_became_of_the_rule() -> None:
     assert "0.0400 where the shipped one has 0.0450; of what streams confirmed 0 words" in text(tuning(refit=BETTER))
     assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))
