@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from each_row import each_row
+from few_examples import quick
 from scripted_model import ScriptedModel, Story, by_window, multilingual, story, telling, time
 from whispertide.checkpoint.generation import GenerationConfig
 from whispertide.decoding import longform
@@ -112,6 +113,7 @@ class Listener(ScriptedModel):
         return told or [time(0), *story((" you", 10)), time(40)]
 
 
+@quick(8)
 @given(conversations(), st.sampled_from(sorted(FAULTS)))
 def test_no_sentence_is_lost_and_none_made_up(conversation: Conversation, fault: str) -> None:
     model: Any = Listener(conversation, FAULTS[fault])

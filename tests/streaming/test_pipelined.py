@@ -15,10 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from each_row import each_row
+from few_examples import quick
 from oracle import Oracle, audio_between, make_gate, plain, speech
 from reference import nano
 from test_session_properties import without_stats
@@ -335,7 +336,7 @@ def talks(draw: st.DrawFn) -> tuple[tuple[Word, ...], int]:
 @pytest.mark.parametrize(
     "changes", [{}, {"prompt_chars": 0, "agreement": 3}, {"step_s": 0.3, "schedule": "best-effort"}]
 )
-@settings(max_examples=10)
+@quick(6)
 @given(
     talk=talks(),
     seed=st.integers(0, 10**6),

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from few_examples import quick
 from small_late import TEXTS, late_model, small_late, told_by_words
 from told_gate import STREAM, Loud, Told
 from wav_file import save_wav
@@ -67,13 +68,19 @@ def test_guesses_come_while_somebody_speaks_and_then_what_was_said(model: LateMo
     ]
 
 
-@settings(max_examples=12)
-@given(st.lists(st.integers(1, 30_000), max_size=8))
-def test_portions_change_nothing(model: LateModel, sizes: list[int]) -> None:
+@pytest.fixture(scope="module")
+def whole(model: LateModel) -> Any:
+    """What is understood of the stream in one portion."""
+    return heard(model, [STREAM])
+
+
+@quick(8)
+@given(sizes=st.lists(st.integers(1, 30_000), max_size=8))
+def test_portions_change_nothing(model: LateModel, whole: Any, sizes: list[int]) -> None:
     portions = [part for part in np.split(STREAM, np.minimum(np.cumsum(sizes), len(STREAM))) if len(part)]
-    for one, whole in zip(heard(model, portions), heard(model, [STREAM]), strict=True):
-        assert (one.intent, one.text, one.start, one.end) == (whole.intent, whole.text, whole.start, whole.end)
-        assert one.perplexity == pytest.approx(whole.perplexity, rel=1e-3)
+    for one, other in zip(heard(model, portions), whole, strict=True):
+        assert (one.intent, one.text, one.start, one.end) == (other.intent, other.text, other.start, other.end)
+        assert one.perplexity == pytest.approx(other.perplexity, rel=1e-3)
 
 
 @pytest.mark.parametrize(("longest_s", "first_s", "at"), [(30.0, 1.5, 32_000), (30.0, 2.2, 43_200), (2.0, 1.5, 40_000)])
@@ -110,7 +117,7 @@ def test_after_a_clear_an_utterance_begins_there(model: LateModel) -> None:
     assert [(each.start, each.end, each.final) for each in said] == [(20_000, 50_000, True)]
 
 
-@settings(max_examples=8)
+@quick(6)
 @given(st.lists(st.integers(1, 30_000), max_size=6))
 def test_of_a_click_nothing_is_understood(model: LateModel, sizes: list[int]) -> None:
     """A cry or a tick opens the gate; an eighth of a second of it is no voice, a third is."""
@@ -135,7 +142,7 @@ def test_without_pilots_there_are_no_guesses(model: LateModel) -> None:
     assert all(each.final for each in heard(model, [STREAM], PilotTimes(every_s=0, pause_s=0.09)))
 
 
-@settings(max_examples=8)
+@quick(6)
 @given(st.lists(st.integers(1, 30_000), max_size=8))
 def test_a_pause_is_heard_once_and_then_nothing_until_somebody_speaks(model: LateModel, sizes: list[int]) -> None:
     portions = [part for part in np.split(STREAM, np.minimum(np.cumsum(sizes), len(STREAM))) if len(part)]

@@ -50,8 +50,13 @@ def executor(model: WhisperModel) -> SerialExecutor:
     return SerialExecutor(RoundResources(model, PAD30))
 
 
+@cache
+def clip() -> FloatArray:
+    return load_audio(CLIP)
+
+
 def hear(executor: SerialExecutor, listen: SinglePass, *, count: int | None = None, beam: int = 1, **plan: Any) -> Any:
-    samples = load_audio(CLIP)[:count]
+    samples = clip()[:count]
     options = DecodeOptions(beam=beam)
     return executor.run(RoundPlan(7, Span(START, START + len(samples)), hearing=listen, **plan), samples, options)
 
@@ -117,7 +122,7 @@ def test_a_decode_that_a_guard_ends_before_the_audio_ends_is_done_again_without(
 
 def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: SerialExecutor) -> None:
     whole = listened(plain()).words
-    end = START + len(load_audio(CLIP))
+    end = START + len(clip())
     assert unheard(executor, None, margin=10_000).words == ()
     assert unheard(executor, end - UNHEARD, margin=10_000).words == ()
     assert len(unheard(executor, end - UNHEARD - 1, margin=10_000).words) == len(whole)
@@ -274,7 +279,7 @@ def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: Wh
 def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(model: WhisperModel) -> None:
     listen = SinglePass(no_speech=1.0, loop_guard=False, must_speak=True)
     executor = SerialExecutor(RoundResources(model, BARE))
-    samples = np.pad(load_audio(CLIP)[:32_000], (0, 8 * 16_000))
+    samples = np.pad(clip()[:32_000], (0, 8 * 16_000))
 
     def run(listen: SinglePass) -> Any:
         return executor.run(RoundPlan(0, Span(0, len(samples)), hearing=listen), samples, DecodeOptions(beam=1))
@@ -343,7 +348,7 @@ def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> Non
 
 def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
     executor = SerialExecutor(RoundResources(model, BARE))
-    samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
+    samples = np.tile(clip(), 5)[: 30 * 16_000 - 100]
     plan = RoundPlan(0, Span(0, len(samples)), is_last=True, hearing=SinglePass(silence=8_000, max_tokens=2))
     assert listened(executor.run(plan, samples, DecodeOptions())).frames == 1500
 
@@ -357,7 +362,7 @@ def test_the_prompt_comes_before(executor: SerialExecutor) -> None:
     prompted = hear(executor, SinglePass(), prompt="The worst of all the days of the summer is the last.")
     none = hear(executor, SinglePass(context_tokens=0), prompt="The worst of all the days.")
     assert prompted.heard.avg_logprob != unprompted
-    samples = load_audio(CLIP)
+    samples = clip()
     plan = RoundPlan(7, Span(0, len(samples)), hearing=SinglePass(), prompt="The worst of all the days.")
     alone: Any = executor.run(plan, samples, DecodeOptions(condition_on_previous_text=False))
     assert alone.heard.avg_logprob == unprompted
@@ -451,7 +456,7 @@ def test_attention_is_kept_where_it_is_wanted(executor: SerialExecutor) -> None:
 @pytest.mark.parametrize("framing", [*map(get_framing, FRAMINGS), Buckets(masked=True)], ids=str)
 def test_every_framing_hears_the_clip(model: WhisperModel, framing: Framing) -> None:
     result = listened(hear(SerialExecutor(RoundResources(model, framing)), SinglePass()))
-    assert result.frames == -(-len(load_audio(CLIP)) // FRAME_SAMPLES)
+    assert result.frames == -(-len(clip()) // FRAME_SAMPLES)
     assert len(result.words) > 3
 
 
@@ -493,7 +498,7 @@ def test_the_decoder_does_not_see_the_padding(model: WhisperModel, masked: bool)
 def test_few_decoder_layers_and_a_language_without_spaces(layers: int, tmp_path: Path) -> None:
     """As in distil models and large-v3-turbo: no alignment heads are named, and they are chosen by the rule."""
     executor = SerialExecutor(RoundResources(small_multilingual(tmp_path / "model", layers), BARE))
-    samples = load_audio(CLIP)[:48_000]
+    samples = clip()[:48_000]
     plan = RoundPlan(0, Span(0, len(samples)), SinglePass())
     for watch in (Frontier(margin=20), BackwardShift(near_end=30)):
         listen = SinglePass(watch=(watch,), max_tokens=20, keep_attention=True)
@@ -522,7 +527,7 @@ def test_a_round_after_another_finds_what_it_would_find_alone(
     model: WhisperModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = SerialExecutor(RoundResources(model, BARE))
-    samples, listen = load_audio(CLIP), SinglePass(silence=SAMPLE_RATE)
+    samples, listen = clip(), SinglePass(silence=SAMPLE_RATE)
     options, frames = DecodeOptions(), []
 
     def window(start: int, end: int, *, is_last: bool = False) -> tuple[RoundPlan, FloatArray]:
