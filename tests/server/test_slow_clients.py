@@ -94,7 +94,7 @@ def test_whole_wyoming_frames_may_come_slowly(town: Standing) -> None:
         return said
 
     async def both() -> list[bytes]:
-        return await asyncio.gather(talk(0), talk(7))
+        return await asyncio.gather(*map(talk, (0, 7)))
 
     assert [said.count(b"pong") for said in asyncio.run(both())] == [8, 8]
 
