@@ -77,12 +77,12 @@ def test_every_way_to_hand_over_a_recording_gives_the_same(model: whispertide.Tr
 
 @pytest.mark.parametrize("kind", [np.int16, np.float64])
 def test_samples_of_other_types_are_the_same_recording(model: whispertide.Transcriber, kind: type[np.number]) -> None:
-    audio = load_audio(CLIP)
+    audio = load_audio(CLIP)[: 5 * SAMPLE_RATE // 2]
     other = (audio * (32768 if kind is np.int16 else 1)).astype(kind)
     text = model.transcribe(audio).text
     assert len(text.split()) > 2
     assert model.transcribe(other).text == text
-    assert model.transcribe(iter([other[:50_000], other[50_000:]])).text == text
+    assert model.transcribe(iter([other[:25_000], other[25_000:]])).text == text
 
 
 def test_a_temporary_file_is_a_file(model: whispertide.Transcriber) -> None:
@@ -351,9 +351,9 @@ def test_a_session_that_is_to_translate_needs_a_model_that_can(model: whispertid
 
 def nothing_said() -> Iterator[FloatArray]:
     rng = np.random.default_rng(0)
-    yield np.zeros(20 * SAMPLE_RATE, np.float32)
-    yield (0.01 * rng.standard_normal(20 * SAMPLE_RATE)).astype(np.float32)
-    yield (0.05 * np.sin(np.arange(20 * SAMPLE_RATE) * 2 * np.pi * 50 / SAMPLE_RATE)).astype(np.float32)
+    yield np.zeros(10 * SAMPLE_RATE, np.float32)
+    yield (0.01 * rng.standard_normal(10 * SAMPLE_RATE)).astype(np.float32)
+    yield (0.05 * np.sin(np.arange(10 * SAMPLE_RATE) * 2 * np.pi * 50 / SAMPLE_RATE)).astype(np.float32)
 
 
 @pytest.mark.parametrize("samples", nothing_said(), ids=["silence", "white noise", "mains hum"])

@@ -137,7 +137,7 @@ def width(line: str) -> int:
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
-@quick(20)
+@quick(8)
 @given(written(), st.integers(0, 30))
 def test_every_protocol_sends_whole_characters(
     kind: type[WireProtocol], text: tuple[str, str, list[str]], confirmed: int

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide import events
 from whispertide.errors import OptionError
 from whispertide.events import (
@@ -80,7 +81,7 @@ def test_statistics_may_be_left_out() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "message"),
     [
         ({"type": "shout", "seq": 0, "at": 0.0}, "expected an event type"),

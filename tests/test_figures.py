@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from each_row import each_row
 from figures import (
     NUMBER,
     ROOT,
@@ -184,7 +185,7 @@ TABLE = "| recipe | WER % |\n|---|---|\n| tide | 3.4 |\n"
 FORGED = "A round takes 0.437 s, which is 41.7 % less, 3.19x as fast, and 1,337 words."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         (f"# A\n\n{TABLE}", 1),
@@ -201,14 +202,14 @@ def test_a_table_without_a_command_is_found(text: str, found: int) -> None:
     assert len(without_a_command(text)) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("figure", "found"), [("3.4", True), ("3.3", False), ("4,712", True), ("3", False), ("3.37", True), ("209", True)]
 )
 def test_figures_are_compared_as_they_are_rounded(figure: str, found: bool) -> None:
     assert stands(figure, [3.37, 208.7, 4712.0]) is found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("It takes 0.4 s.", ["0.4"]),

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-import pytest
+from each_row import each_row
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "lab" / "log"
@@ -55,12 +55,12 @@ def broken(text: str, page: Path) -> list[str]:
     return missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken(page.read_text(encoding="utf-8"), page) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("link", "found"),
     [
         ("README.md", True),

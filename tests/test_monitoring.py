@@ -10,6 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from each_row import each_row
 from served import served as served_here
 from whispertide.server.metrics import Metrics
 
@@ -36,7 +37,7 @@ def served() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("expression", asked())
+@each_row("expression", asked())
 def test_every_figure_exists(expression: str) -> None:
     found = set(re.findall(r"whispertide_\w+", expression))
     assert found
@@ -51,7 +52,7 @@ def test_what_an_alert_counts_is_there_before_the_first() -> None:
     assert [registry.get_sample_value(name, {"reason": reason}) for name, reason in found] == [0.0] * len(found)
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+@each_row("rule", alerts())
 def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"[A-Z][^.]+\.", rule["annotations"]["action"]), "one sentence"
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions, SubtitleOptions, check_range, check_value, parse_switch
 
@@ -14,7 +15,7 @@ def test_what_cannot_be_is_refused(name: str, value: Any) -> None:
         DecodeOptions(**{name: value})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("length_penalty", "x"),
@@ -36,7 +37,7 @@ def test_another_type_is_refused(name: str, value: Any) -> None:
         DecodeOptions(**{name: value})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("length_penalty", 1e300),
@@ -73,7 +74,7 @@ def test_a_shape_that_no_subtitle_has_is_refused(changes: dict[str, Any]) -> Non
         SubtitleOptions(**changes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "meant"),
     [
         *((text, True) for text in ("true", "Yes", "on", "1")),

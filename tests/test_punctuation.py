@@ -1,30 +1,27 @@
 import re
 from pathlib import Path
 
-import pytest
-
 import whispertide
+from each_row import each_row
 from whispertide.punctuation import ABBREVIATIONS, ends_sentence, may_stand
 
 
-@pytest.mark.parametrize(
-    "text", ["Yes.", "yes.”", "(yes!)", "'yes?'\"", "yes…", "是。", "「是。」", "نعم؟", "हाँ।", "."]
-)
+@each_row("text", ["Yes.", "yes.”", "(yes!)", "'yes?'\"", "yes…", "是。", "「是。」", "نعم؟", "हाँ।", "."])
 def test_a_sentence_ends_with_a_mark_and_what_closes_after_it(text: str) -> None:
     assert ends_sentence(text)
 
 
-@pytest.mark.parametrize("text", ["", "yes", "yes,", "“yes”", "3.5", "yes. ", "yes.\n", "。是", "」"])
+@each_row("text", ["", "yes", "yes,", "“yes”", "3.5", "yes. ", "yes.\n", "。是", "」"])
 def test_other_texts_go_on(text: str) -> None:
     assert not ends_sentence(text)
 
 
-@pytest.mark.parametrize("text", [" Mr.", "“Dr.", "Mrs.", "(e.g.", "z.B.", "to Prof.", "M.", "Sra."])
+@each_row("text", [" Mr.", "“Dr.", "Mrs.", "(e.g.", "z.B.", "to Prof.", "M.", "Sra."])
 def test_the_full_stop_of_an_abbreviation_ends_no_sentence(text: str) -> None:
     assert not ends_sentence(text)
 
 
-@pytest.mark.parametrize("text", ["etc.", "p.m.", "one more rep.", "dr.x.", "Best.", "Am.", "A.M.", "Mr.”", "Mr?"])
+@each_row("text", ["etc.", "p.m.", "one more rep.", "dr.x.", "Best.", "Am.", "A.M.", "Mr.”", "Mr?"])
 def test_another_word_ends_one(text: str) -> None:
     assert ends_sentence(text)
 
@@ -35,7 +32,7 @@ def test_the_page_has_the_same_abbreviations() -> None:
     assert tuple(" ".join(re.findall(r'"([^"]+)"', written)).split()) == ABBREVIATIONS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mark", "following", "may"),
     [
         *((".", " Ask", True), (".", " ask", False), ("!", ' "ask', False), (",", " ask", True), (".", " 7", True)),

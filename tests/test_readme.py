@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import whispertide
+from each_row import each_row
 from wav_file import save_wav
 from whispertide import api
 from whispertide.audio.file import load_audio
@@ -36,7 +37,7 @@ GUIDE = [re.sub(r'"(base|tiny)\.en"', '"nano.en"', text) for page in GUIDES for 
 PAGES = [README, *sorted((README.parent / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if python_in(page)], ids=lambda page: page.stem)
+@each_row("page", [page for page in PAGES if python_in(page)])
 def test_every_example_is_python(page: Path) -> None:
     """Also of those that need a program from elsewhere."""
     for text in python_in(page):

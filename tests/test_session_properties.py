@@ -172,7 +172,7 @@ def survives(build: Build, recipe: Recipe, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned", "turns"])
-@quick(8)
+@quick(5)
 @given(data=st.data(), gated=st.booleans())
 def test_every_word_is_confirmed_once_and_in_order(recipe: Recipe, gated: bool, data: st.DataObject) -> None:
     check_every_word(build, recipe, data, gated)

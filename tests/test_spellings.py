@@ -1,5 +1,6 @@
 import pytest
 
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide.spellings import precision_of, provider_of
 
@@ -17,7 +18,7 @@ def test_a_device_that_no_provider_has_is_refused(device: str) -> None:
         provider_of(device)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("compute_type", "precision"),
     [("default", "int8"), ("int8", "int8"), ("int8_float32", "int8"), ("float16", "fp16"), ("float32", "fp32")],
 )

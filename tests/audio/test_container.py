@@ -1,7 +1,6 @@
 import struct
 
-import pytest
-
+from each_row import each_row
 from sounds import wav_bytes
 from whispertide.audio.container import promised_size
 
@@ -12,7 +11,7 @@ def test_a_wav_promises_the_end_of_its_data() -> None:
     assert promised_size(whole[:100]) == len(whole)
 
 
-@pytest.mark.parametrize("size", [0, 0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000, 0xFFFFFFFF - 44])
+@each_row("size", [0, 0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000, 0xFFFFFFFF - 44])
 def test_a_wav_written_to_a_pipe_promises_nothing(size: int) -> None:
     assert promised_size(wav_bytes(bytes(3200), 16_000, 1, 16, size=size)) is None
 
@@ -40,8 +39,6 @@ def test_an_mp3_promises_what_its_xing_header_says() -> None:
     assert promised_size(tag + xing(3, 5000)) == 5000 + len(tag)
 
 
-@pytest.mark.parametrize(
-    "head", [b"", b"RIFF", b"ID3", b"OggS" + bytes(200), xing(1, 5000), xing(3, 0), xing(3, 9)[:50]]
-)
+@each_row("head", [b"", b"RIFF", b"ID3", b"OggS" + bytes(200), xing(1, 5000), xing(3, 0), xing(3, 9)[:50]])
 def test_anything_else_promises_nothing(head: bytes) -> None:
     assert promised_size(head) is None

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from sounds import frequency, loudness, tone
 from whispertide.audio.buffer import sanitize, to_float
 from whispertide.audio.pcm import SAMPLE_FORMATS, PcmDecoder, StreamingResampler, to_int16
@@ -21,7 +22,7 @@ def decode(data: bytes, cuts: list[int], rate: int, channels: int, sample_format
     return np.concatenate([*parts, decoder.flush()])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "expected"),
     [
         (np.array([0, 64, 128, 255], "u1"), [-1, -0.5, 0, 127 / 128]),
@@ -104,7 +105,7 @@ def resample(samples: FloatArray, rate: int, channels: int, cuts: list[int] | No
     return np.concatenate([*parts, resampler.flush()])
 
 
-@pytest.mark.parametrize("rate", [1_000, 8_000, 11_025, 16_000, 22_050, 44_100, 48_000, 96_000, 192_000, 768_000])
+@each_row("rate", [1_000, 8_000, 11_025, 16_000, 22_050, 44_100, 48_000, 96_000, 192_000, 768_000])
 def test_keeps_length_pitch_and_level(rate: int) -> None:
     out = resample(tone(2.0, rate, 220.0), rate, 1)
     assert abs(len(out) - 2 * SAMPLE_RATE) <= 1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from sounds import babble, silence
 from whispertide.audio import silero
 from whispertide.audio.silero import BLOCK, SileroState, build_silero, load_silero, read_tensors
@@ -90,7 +91,7 @@ def weights() -> bytes:
     return silero._data_file().read_bytes()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "damage",
     [
         lambda d: b"",

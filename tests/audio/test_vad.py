@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from each_row import each_row
 from sounds import babble, silence
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import GateEvent, GateOptions, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
@@ -214,7 +215,7 @@ def test_memory_does_not_grow() -> None:
         assert base.base is None  # a view would keep the caller's array alive
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings_", "message"),
     [
         ({"threshold": 0.0}, "threshold"),

@@ -2,6 +2,7 @@ from dataclasses import asdict
 
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint import ModelDims
 from whispertide.errors import CheckpointError
 
@@ -54,7 +55,7 @@ def test_openai_dims_with_a_name_too_many_or_too_few(dims: ModelDims) -> None:
         ModelDims.from_openai(values)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"model_type": "wav2vec2"}, "got 'wav2vec2'"),

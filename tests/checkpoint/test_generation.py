@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from each_row import each_row
 from unheard_windows import without_short_windows
 from whispertide.checkpoint import GenerationConfig, ModelDims, load_checkpoint
 from whispertide.checkpoint.generation import heads_or_later_half
@@ -75,7 +76,7 @@ def test_heads_of_the_teacher_are_ignored() -> None:
     assert GenerationConfig.from_hf({"alignment_heads": [[1, 1], [20, 3]]}, {}, distilled).alignment_heads == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"alignment_heads": [[1, 2, 3]]},

@@ -3,10 +3,10 @@
 import struct
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide.checkpoint.ggml_blocks import BLOCK, FORMATS, BlockFormat, weights_of
 
 # One block each, scale 0.5 and, where there is one, offset -1.25; and its first weights by `gguf.quants.dequantize`.
@@ -26,7 +26,7 @@ OF_GGUF = {
 NAMED = {form.name: form for form in FORMATS.values()}
 
 
-@pytest.mark.parametrize("name", OF_GGUF)
+@each_row("name", OF_GGUF)
 def test_a_block_is_what_ggml_makes_of_it(name: str) -> None:
     stored, expected = OF_GGUF[name]
     weights = weights_of(np.frombuffer(bytes.fromhex(stored), np.uint8), NAMED[name])

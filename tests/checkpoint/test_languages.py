@@ -1,5 +1,6 @@
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint.languages import LANGUAGES, UNSPACED_LANGUAGES, language_choice, language_code
 from whispertide.errors import UnknownLanguageError
 
@@ -13,7 +14,7 @@ def test_the_languages_of_openai_in_their_order() -> None:
         assert language_code(name) == code
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spelling", "code"),
     [("en", "en"), ("EN", "en"), (" German ", "de"), ("castilian", "es"), ("yue", "yue"), ("Haitian Creole", "ht")],
 )
@@ -21,7 +22,7 @@ def test_spellings(spelling: str, code: str) -> None:
     assert language_code(spelling) == code
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tag", "code"),
     [("en-US", "en"), ("de_DE", "de"), ("de_AT.UTF-8", "de"), ("zh-Hant-TW", "zh"), ("PT-br", "pt"), ("yue-HK", "yue")],
 )

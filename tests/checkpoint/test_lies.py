@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from converted_files import complaints, random_tensors
+from each_row import each_row
 from whispertide.checkpoint import Tokenizer, load_checkpoint
 from whispertide.checkpoint.safetensors_file import SafetensorsFile
 from whispertide.checkpoint.torch_zip import Storage, TorchTensor, TorchZip
@@ -50,7 +51,7 @@ def test_safetensors(case: str, name: str, tmp_path: Path, monkeypatch: pytest.M
     assert len(str(raised.value)) <= 300
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shape", "strides", "offset"),
     [
         ((2,) * 100_000, (1,) * 100_000, 0),
@@ -61,7 +62,6 @@ def test_safetensors(case: str, name: str, tmp_path: Path, monkeypatch: pytest.M
         ((2, 2), (0, 0), 0),
         ((-1,), (1,), 0),
     ],
-    ids=range(7),
 )
 def test_tensors_of_torch(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
     with pytest.raises(ValueError, match="tensor") as raised:

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
+from each_row import each_row
 from whispertide.checkpoint.magic import GGML, describe, is_ggml
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "name"),
     [
         (GGML + b"more", "ggml file"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
 from whispertide.checkpoint.mask import Mask
@@ -38,7 +39,7 @@ def test_masks_have_names(name: str, mask: Mask) -> None:
     assert str(mask) == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "message"),
     [
         ("d700", "expected a mask, one of d750, .* got 'd700', whose blocks leave 100 of 1500 frames"),

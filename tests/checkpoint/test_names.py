@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint.names import (
     ALIASES,
     BUNDLED_DIR,
@@ -15,7 +16,7 @@ from whispertide.checkpoint.names import (
 from whispertide.errors import CheckpointNotFoundError, OptionError
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "repo"),
     [
         ("tiny", "openai/whisper-tiny"),
@@ -116,9 +117,7 @@ def test_an_unknown_name_without_neighbours() -> None:
         find_model("")
 
 
-@pytest.mark.parametrize(
-    "name", ["./nothing", "/no/such/folder", "~/nothing", "models/mine.pt", "..\\model", "C:\\model", "x.pt"]
-)
+@each_row("name", ["./nothing", "/no/such/folder", "~/nothing", "models/mine.pt", "..\\model", "C:\\model", "x.pt"])
 def test_a_path_where_nothing_is(name: str) -> None:
     with pytest.raises(CheckpointNotFoundError, match="nothing is there"):
         find_model(name)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide.checkpoint.palette import BITS, Palettised, gaps_of, pack, packed_length, places_of, unpack
 
 
@@ -50,7 +51,7 @@ def test_values() -> None:
     assert found.nbytes == 8 + 3 + 2 + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"bits": 5}, "5 bits"),

@@ -17,12 +17,12 @@ from whispertide.checkpoint.torch_zip import TorchZip, check_bounds
 from whispertide.errors import CheckpointError
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=8),
     lambda inner: (
-        st.lists(inner)
+        st.lists(inner, max_size=4)
         | st.tuples(inner, inner)
-        | st.dictionaries(st.text(), inner)
-        | st.dictionaries(st.text(), inner).map(OrderedDict)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=4).map(OrderedDict)
         | inner.map(lambda value: [value, value])
     ),
 )

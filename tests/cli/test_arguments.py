@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from each_row import each_row
 from whispertide.cli.arguments import check_options, read_terms
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import LONGEST_TERM, MOST_TERMS, DecodeOptions
@@ -41,7 +42,7 @@ def test_terms_in_another_encoding_are_refused() -> None:
         check_options(DecodeOptions(keyterms=("\udcff",)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("terms", "said"),
     [
         ("Ada", "a list of texts"),

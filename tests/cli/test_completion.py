@@ -1,8 +1,8 @@
 """What the shell offers, asked as bash asks."""
 
-import pytest
 from typer.testing import CliRunner
 
+from each_row import each_row
 from whispertide.checkpoint.names import ALIASES, SHORT_NAMES
 from whispertide.cli.main import app
 from whispertide.recipes.catalogue import RECIPES
@@ -18,13 +18,13 @@ def offered(line: str) -> list[str]:
     return result.stdout.split()
 
 
-@pytest.mark.parametrize("command", ["transcribe", "listen", "demo", "serve", "replay", "profile"])
+@each_row("command", ["transcribe", "listen", "demo", "serve", "replay", "profile"])
 def test_recipes(command: str) -> None:
     assert offered(f"whispertide {command} --recipe ") == list(RECIPES)
     assert offered(f"whispertide {command} --recipe ti") == ["tide"]
 
 
-@pytest.mark.parametrize("where", ["transcribe --model", "serve -m", "models pull", "doctor", "train fit --from"])
+@each_row("where", ["transcribe --model", "serve -m", "models pull", "doctor", "train fit --from"])
 def test_models(where: str) -> None:
     found = offered(f"whispertide {where} ")
     assert {"nano.en", *ALIASES, *SHORT_NAMES} == set(found)

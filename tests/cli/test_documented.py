@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from each_row import each_row
 from whispertide.cli import main
 from whispertide.cli.aliases import WithAliases
 
@@ -52,7 +53,7 @@ def problem(words: list[str]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", PAGES)
 def test_the_commands_of_a_page_can_be_given(page: Path) -> None:
     found = [(words, problem(words)) for words in commands(page.read_text(encoding="utf-8"))]
     assert [f"{shlex.join(words)}: {wrong}" for words, wrong in found if wrong] == []

@@ -3,6 +3,7 @@ import errno
 import pytest
 import typer
 
+from each_row import each_row
 from whispertide import errors
 from whispertide.cli.exit import HELP, ExitCode, code_for, combine, guarded, report, say, speaking_through, wrapped
 
@@ -101,7 +102,7 @@ def test_what_typer_handles_passes_through(kind: type[Exception]) -> None:
         guarded(body)()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("codes", "expected"),
     [([], 0), ([0, 0], 0), ([0, 6], 6), ([6, 3], 3), ([3, 4], 3), ([0, 3, 130], 130), ([6, 0], 6)],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from command_line import Run, write_wav
+from each_row import each_row
 from fake_transcriber import FakeTranscriber
 from whispertide import api
 from whispertide.cli.hints import EnglishOnly, english_hint, language_hint
@@ -29,7 +30,7 @@ def test_a_language_that_is_certain_enough_gets_no_hint() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("segments", "told"),
     [
         ([], False),

@@ -13,6 +13,7 @@ import typer
 from typer import rich_utils
 
 from command_line import Run
+from each_row import each_row
 from whispertide.cli import main
 from whispertide.cli.exit import HELP
 from whispertide.options import DEFAULT_RECIPE
@@ -160,7 +161,7 @@ def test_help_breaks_no_example(run: Run, path: tuple[str, ...], monkeypatch: py
         assert 0 < sum(line.count(text) for line in lines) == " ".join(lines).count(text), text
 
 
-@pytest.mark.parametrize("path", [path for path in COMMANDS if path], ids=" ".join)
+@each_row("path", [path for path in COMMANDS if path])
 def test_the_page_of_the_command_line_names_every_command(path: tuple[str, ...]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert " ".join(("whispertide", *path)) in page

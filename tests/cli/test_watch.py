@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from each_row import each_row
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
@@ -14,7 +15,7 @@ from whispertide.types import SAMPLE_RATE, Word
 OUT = Path("talk.srt")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "form", "live", "out", "err", "expected"),
     [
         (None, "txt", False, True, True, "live on stdout"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from reference import nano
 from whispertide.compat.arguments import check_served, decode_options, vad_options
 from whispertide.compat.faster_whisper import WhisperModel
@@ -35,7 +36,7 @@ def test_the_defaults_are_those_of_faster_whisper() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "field", "value"),
     [
         ({"beam_size": 1}, "beam", 1),
@@ -64,7 +65,7 @@ def test_what_nobody_changes_is_served() -> None:
     check_served(usual(clip_timestamps=(0,), multilingual=True), chunk_length=30, vad_filter=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "said"),
     [
         ({"length_penalty": 0.8}, "expected length_penalty to be 1 or 0; got 0.8: leave it out"),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from reference import believe_as_openai, ct2_folder, nano, own_nano
 from wav_file import save_wav
 from whispertide import api, compat
@@ -67,7 +68,7 @@ def as_plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "name"),
     [
         (WhisperModel, "__init__"),
@@ -88,7 +89,7 @@ def test_the_arguments_are_theirs_in_order_and_with_their_defaults(kind: type, n
     assert [as_plain(each.default) for each in ours if each.default is not each.empty] == defaults
 
 
-@pytest.mark.parametrize("name", ["Segment", "Word", "TranscriptionInfo", "TranscriptionOptions", "VadOptions"])
+@each_row("name", ["Segment", "Word", "TranscriptionInfo", "TranscriptionOptions", "VadOptions"])
 def test_what_it_gives_has_their_names(name: str) -> None:
     named = [node.target for node in theirs()[name].body if isinstance(node, ast.AnnAssign)]
     assert [field.name for field in fields(getattr(compat, name))] == [ast.unparse(target) for target in named]

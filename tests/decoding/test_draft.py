@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from reference import nano
 from scripted_decoder import (
     EOT,
@@ -107,8 +108,8 @@ def test_the_result_is_greedy_searchs(data: st.DataObject, seed: int, timed: boo
     assert decoder.cache[0][: len(fed) - 1] == fed[: len(decoder.cache[0])][: len(fed) - 1]
 
 
-@pytest.mark.parametrize("rules", [PLAIN, TIMED], ids=["text", "timestamps"])
-@pytest.mark.parametrize("ahead", [1, 3, 4])
+@each_row("rules", [PLAIN, TIMED])
+@each_row("ahead", [1, 3, 4])
 def test_a_perfect_drafter_is_accepted_whole(rules: Rules, ahead: int) -> None:
     script = random_script(3, eot_bonus=-9.0)
     right = searched(script, rules)[0].best.tokens

@@ -1,8 +1,7 @@
 import zlib
 from dataclasses import dataclass, replace
 
-import pytest
-
+from each_row import each_row
 from whispertide.decoding.fallback import compression_ratio, decode_with_fallback, is_silence, needs_fallback
 from whispertide.options import DecodeOptions
 
@@ -29,7 +28,7 @@ def test_compression_ratio_is_zlibs() -> None:
     assert compression_ratio("") == 0.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("decoded", "again"),
     [
         (GOOD, False),
@@ -52,7 +51,7 @@ def test_checks_can_be_switched_off() -> None:
     assert needs_fallback(SILENT, replace(OPTIONS, no_speech_threshold=None))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("decoded", "silent"),
     [
         (GOOD, False),

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from scripted_model import ScriptedModel, Story, story, time
 from whispertide.decoding.longform import Transcription
 from whispertide.decoding.voice import Voice
@@ -86,6 +87,7 @@ class Listener(ScriptedModel):
         return told or [time(0), *story((" you", 10)), time(40)]
 
 
+@quick(8)
 @given(conversations(), st.sampled_from(sorted(FAULTS)))
 def test_no_sentence_is_lost_and_none_made_up(conversation: Conversation, fault: str) -> None:
     model: Any = Listener(conversation, FAULTS[fault])

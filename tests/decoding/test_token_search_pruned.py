@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from scripted_decoder import (
     EOT,
@@ -133,10 +134,8 @@ def test_after_what_was_heard_it_is_the_full_beam(data: st.DataObject, seed: int
 # --- selective matching -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "said", [[0, 1, 2], [0, MARK, 1, 2], [0, 1 + CAPITAL, 2], [MARK, 0 + CAPITAL, 1, MARK, MARK + 1, 2, MARK]]
-)
-@pytest.mark.parametrize("was", [[0, 1, 2], [0, MARK + 2, 1, 2 + CAPITAL], [0, 1, 2, MARK]])
+@each_row("said", [[0, 1, 2], [0, MARK, 1, 2], [0, 1 + CAPITAL, 2], [MARK, 0 + CAPITAL, 1, MARK, MARK + 1, 2, MARK]])
+@each_row("was", [[0, 1, 2], [0, MARK + 2, 1, 2 + CAPITAL], [0, 1, 2, MARK]])
 def test_case_and_punctuation_cause_no_fallback(said: list[int], was: list[int]) -> None:
     found, rows = pruned(telling(PROMPT.tokens, said), heard(was))
     assert found.best.tokens == tuple(said)
@@ -242,7 +241,7 @@ def sampled(
     return result, [len(request.tokens) for request in decoder.requests]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_row("seed", range(5))
 def test_sampling_with_nothing_heard_is_plain_sampling(seed: int) -> None:
     script = random_script(11, eot_bonus=4.0)
     for penalty in (None, 0.0, 1.0):

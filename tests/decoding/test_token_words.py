@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attention_ramps import SLACK, looking_at
+from each_row import each_row
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.tokenizer import token_kinds
 from whispertide.decoding.token_words import (
@@ -131,7 +132,7 @@ def test_a_word_and_the_marks_after_it_are_parted(text: str, parts: tuple[str, s
     assert marks.word.probability == pytest.approx(np.exp(-0.7))
 
 
-@pytest.mark.parametrize("text", [" quickly", ".", " Mr.", " 7", " (a"])
+@each_row("text", [" quickly", ".", " Mr.", " 7", " (a"])
 def test_what_has_no_mark_of_its_own_is_not_parted(text: str) -> None:
     tokens = tuple(TOKENIZER.encode(text))
     assert part_marks(TokenWord(Word(text, 320, 640), tokens), [-0.1] * len(tokens), token_kinds(TOKENIZER)) is None

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from reference import openai_timing
 from whispertide.decoding.token_words import median_filter, sharpen, warp
 from whispertide.types import FloatArray
@@ -143,7 +144,7 @@ def test_warping_is_that_of_the_textbook_on_ties_too() -> None:
     assert warp(np.array([[0, 0], [1, 1], [9, 0]], np.float32)).tolist() == [0, 1, 1]  # down before diagonal
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 7), (2, 3, 4), (5, 8, 40), (17, 9), (3, 2, 3)])
+@each_row("shape", [(1, 1, 7), (2, 3, 4), (5, 8, 40), (17, 9), (3, 2, 3)])
 def test_the_running_median_of_seven_one_by_one(shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(3).normal(size=shape).astype(np.float32)
     expected = values.copy()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from reference import openai_timing
 from whispertide.decoding import word_repairs
@@ -174,7 +175,7 @@ def after(end: int, count: int = 3) -> list[Times]:
 
 
 class TestRepairs:
-    @pytest.mark.parametrize(
+    @each_row(
         ("words", "last_speech", "expected"),
         [
             ([(0, 50)], 0, [(30, 50)]),
@@ -201,7 +202,7 @@ class TestRepairs:
         assert repaired([(0, 200)], (0, 200)) == ((130, 200), [(130, 200)])
         assert repaired([(200, 210), (210, 360)], (200, 360)) == ((220, 360), [(220, 290), (290, 360)])
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("start", "span", "word"),
         [(36, 36, 36), (35, 10, 10), (40, 40, 36), (45, 45, 36), (46, 10, 10), (5, 10, 10)],
     )
@@ -215,7 +216,7 @@ class TestRepairs:
         just_within = 25 + 1 / FRAME_SAMPLES
         assert repaired([(0, 26), *later], (just_within, 131)) == ((just_within, 131), [(0, 26), *later])
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("end", "span", "word"),
         [(114, 114, 114), (115, 140, 140), (105, 105, 110), (101, 101, 110), (100, 140, 140), (150, 140, 140)],
     )

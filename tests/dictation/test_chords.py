@@ -1,10 +1,11 @@
 import pytest
 
+from each_row import each_row
 from whispertide.dictation.chords import Chord, parse_chord
 from whispertide.errors import OptionError
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("ctrl+alt+space", Chord("space", ("ctrl", "alt"))),
@@ -22,7 +23,7 @@ def test_keys_are_read(text: str, expected: Chord) -> None:
     assert parse_chord(str(expected)) == expected
 
 
-@pytest.mark.parametrize("text", ["", "ctrl+", "ctrl", "ctrl+foo", "foo+a", "ctrl+ctrl+a", "a+b", "f99", "ctrl + a"])
+@each_row("text", ["", "ctrl+", "ctrl", "ctrl+foo", "foo+a", "ctrl+ctrl+a", "a+b", "f99", "ctrl + a"])
 def test_what_is_none_is_told(text: str) -> None:
     with pytest.raises(OptionError, match=r"expected keys such as ctrl\+alt\+space.* got '"):
         parse_chord(text)

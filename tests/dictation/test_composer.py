@@ -1,9 +1,9 @@
 """What is typed, on a screen that does what a keyboard's strokes say."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide.dictation.chords import parse_chord
 from whispertide.dictation.commands import BUILT_IN, Command, Commands, Insert, Keys, Scratch, squeezed
 from whispertide.dictation.composer import Composer
@@ -45,7 +45,7 @@ def typed(said: str, commands: Commands = MINE, composer: Composer | None = None
     return screen
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "expected"),
     [
         (" Hello there. How are you?|", "Hello there. How are you?"),
@@ -64,7 +64,7 @@ def test_spaces(said: str, expected: str) -> None:
     assert typed(said) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "expected"),
     [
         (" New line.|", "\n"),
@@ -93,7 +93,7 @@ def test_a_command_is_a_part_of_its_own(said: str, expected: str) -> None:
     assert typed(said) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "expected"),
     [
         (" I like cats.| Scratch that.|", ""),
@@ -114,7 +114,7 @@ def test_scratch_takes_back_what_the_last_utterance_typed(said: str, expected: s
     assert typed(said) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "expected"),
     [
         (" Hello| comma| Anna|", "Hello, Anna"),

@@ -1,9 +1,8 @@
-import pytest
-
+from each_row import each_row
 from whispertide.dictation.strokes import backspaces, composed
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "count"),
     [
         ("", 0),

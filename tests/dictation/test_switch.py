@@ -1,5 +1,6 @@
 import pytest
 
+from each_row import each_row
 from whispertide.dictation.switch import Switch
 from whispertide.errors import KeyboardError
 
@@ -13,7 +14,7 @@ def states(switch: Switch, moves: str) -> str:
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hold", "moves", "expected"),
     [
         (False, "dudu", "1100"),

@@ -1,5 +1,6 @@
 import pytest
 
+from each_row import each_row
 from whispertide.dictation.x11_layout import Key, Layout, character_of, keysym_named, keysym_of, pieces
 from whispertide.errors import KeyboardError
 
@@ -7,12 +8,12 @@ from whispertide.errors import KeyboardError
 SYMBOLS = {"a": 0x61, "é": 0xE9, "€": 0x10020AC, "漢": 0x1006F22, "😀": 0x101F600, "\n": 0xFF0D, "\t": 0xFF09}
 
 
-@pytest.mark.parametrize(("character", "symbol"), SYMBOLS.items())
+@each_row(("character", "symbol"), SYMBOLS.items())
 def test_symbols_of_characters(character: str, symbol: int) -> None:
     assert keysym_of(character) == symbol
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("symbol", "character"),
     [
         *((symbol, character) for character, symbol in SYMBOLS.items() if character not in "\n\t"),

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide.formats.document import SENTENCES, Document, Limits, Segmenter, TextSegment, segment_words
 from whispertide.types import SAMPLE_RATE, Word
 
@@ -65,7 +66,7 @@ def test_arabic_clauses_end_with_marks_of_their_own(mark: str) -> None:
     assert found == [f"one two three four five{mark}", "six seven eight nine"]
 
 
-@pytest.mark.parametrize("chars", range(4, 12))
+@each_row("chars", range(4, 12))
 def test_no_syllable_of_thai_is_cut(chars: int) -> None:
     text = "เก้าน้ำ" * 6
     found = texts(segment_words(characters(text), Limits(chars, 100 * SAMPLE_RATE)))

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide.formats import phrases
 from whispertide.formats.document import Document, TextSegment, segment_words
 from whispertide.formats.subtitles import LONGEST, SHORTEST, SUBTITLES, Cue, cues
@@ -168,7 +169,7 @@ def test_no_line_begins_inside_a_syllable(text: str) -> None:
         assert not [line for line in lines[:-1] if line[-1] in "เแไເແໄ"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "second", "shown"),
     [
         ("好的。", "走吧。", "好的。走吧。"),

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from each_row import each_row
 from whispertide.graphs import onnx_file
 from whispertide.graphs.onnx_file import ElementType
 
@@ -19,7 +20,7 @@ def an_array(kind: ElementType) -> np.ndarray[Any, Any]:
 
 
 class TestTensor:
-    @pytest.mark.parametrize("kind", list(ElementType), ids=lambda kind: str(kind.name))
+    @each_row("kind", list(ElementType))
     def test_values_of_every_type_come_back(self, kind: ElementType) -> None:
         values = an_array(kind).astype(helper.tensor_dtype_to_np_dtype(kind))
         read = TensorProto.FromString(onnx_file.tensor("some", kind, values))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.methods.pilot.pilot import Scores
 from whispertide.recipes.allocation import Allocation, Measured, Placement
 from whispertide_lab.evaluation.items.commands import Way
@@ -31,7 +32,7 @@ VALUES: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value"), VALUES, ids=lambda each: str(each)[:40])
+@each_row(("kind", "value"), VALUES)
 def test_a_value_comes_back(kind: Any, value: Any) -> None:
     found = built(kind, json.loads(json.dumps(value, default=asdict)))
     assert found == value

@@ -28,6 +28,13 @@ from whispertide.streaming.stages import SerialExecutor
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word, join_words
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
+
+
+@cache
+def clip() -> FloatArray:
+    return load_audio(CLIP)
+
+
 START = 3200 * 320  # somewhere in the middle of a stream
 GREEDY = DecodeOptions(temperatures=(0.0,))
 
@@ -45,7 +52,7 @@ def whole(executor: SerialExecutor) -> Any:
 
 
 def hear(executor: SerialExecutor, count: int | None = None, prompt: str = "") -> Any:
-    samples = load_audio(CLIP)[:count]
+    samples = clip()[:count]
     plan = RoundPlan(7, Span(START, START + len(samples)), WholeWindow(), prompt)
     return executor.run(plan, samples, GREEDY)
 
@@ -68,7 +75,7 @@ def test_costs_name_every_stage(executor: SerialExecutor, whole: Any) -> None:
     assert {cost.stage for cost in whole.costs} == {"encode", "decode", "align"}
     assert whole.stats.encode_s > 0
     assert whole.stats.decoder_runs >= whole.stats.tokens - 5 > 0
-    framing, seconds = executor.resources.frame, len(load_audio(CLIP)) / SAMPLE_RATE
+    framing, seconds = executor.resources.frame, len(clip()) / SAMPLE_RATE
     expected = 50 * (seconds if isinstance(framing, Hush) else framing.length_s(seconds))  # there is no hush word here
     ((encoded, _),) = whole.costs[0].pieces
     assert abs(encoded - expected) <= 1
@@ -135,7 +142,7 @@ def test_the_detector_next_to_the_checkpoint_is_found(own_model: WhisperModel, t
     assert isinstance(executor, SerialExecutor)
     assert isinstance(executor.resources.detector, TruncationDetector)
     np.testing.assert_array_equal(executor.resources.detector.weight, detector.weight)
-    samples = load_audio(CLIP)
+    samples = clip()
     plan = RoundPlan(0, Span(0, len(samples)), hearing=SinglePass(detect_end=True))
     heard = executor.run(plan, samples, GREEDY).heard
     assert heard is not None
@@ -175,7 +182,7 @@ def bare() -> SerialExecutor:
 
 @cache
 def following(words: tuple[Word, ...], beam: int, how: Reference | None, **more: Any) -> Any:
-    samples = load_audio(CLIP)
+    samples = clip()
     window = Span(START, START + len(samples))
     reference = replace(how, start=START, words=words) if how is not None else None
     return bare().run(
@@ -209,7 +216,7 @@ def test_a_verified_round_that_hears_the_same_is_greedy_in_few_runs() -> None:
 
 def test_a_verified_round_begins_as_the_one_before_if_its_window_does() -> None:
     greedy = following((), 1, None)
-    samples, window, how = load_audio(CLIP), greedy.plan.window, Reference(block=True)
+    samples, window, how = clip(), greedy.plan.window, Reference(block=True)
     runs = []
     for start in (window.start, window.start - 320):
         reference = replace(how, tokens=greedy.heard.tokens, start=start, words=greedy.heard.words)
@@ -229,7 +236,7 @@ def _words(plan: RoundPlan, samples: FloatArray, **options: Any) -> tuple[Word, 
 
 def test_words_have_times_also_where_a_recording_would_not_need_them() -> None:
     """Policies confirm words: without their times nothing would ever be said."""
-    samples = load_audio(CLIP)
+    samples = clip()
     plan = RoundPlan(7, Span(START, START + len(samples)), WholeWindow())
     with_times, without = (_words(plan, samples, word_timestamps=on) for on in (True, False))
     assert without == with_times != ()
@@ -237,7 +244,7 @@ def test_words_have_times_also_where_a_recording_would_not_need_them() -> None:
 
 def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:
     """2.4 s of the clip end within a word, and their text has no last timestamp."""
-    samples = load_audio(CLIP)[:38_400]
+    samples = clip()[:38_400]
     rounds: dict[bool, Any] = {
         reread: bare().run(RoundPlan(7, Span(START, START + len(samples)), WholeWindow(reread=reread)), samples, GREEDY)
         for reread in (True, False)
@@ -254,7 +261,7 @@ def test_a_text_that_breaks_off_is_left_to_the_next_round_or_not() -> None:
 )
 def test_only_a_little_is_left_to_the_next_round(silence_s: int, most: int | None, windows: int) -> None:
     """The clip ends with a second and a half without words."""
-    samples = np.concatenate([load_audio(CLIP), np.zeros(silence_s * 16_000, np.float32)])
+    samples = np.concatenate([clip(), np.zeros(silence_s * 16_000, np.float32)])
     options = replace(GREEDY, timestamps=False, max_tokens=most)
     result = bare().run(RoundPlan(7, Span(START, START + len(samples)), WholeWindow(reread=False)), samples, options)
     assert [cost.stage for cost in result.costs].count("encode") == windows

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from scripted_model import ScriptedModel, by_window, multilingual, story, telling, time
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
@@ -104,7 +105,7 @@ class TestSerial:
         assert [word.text for word in result.heard.words] == [" we", " walk", " home"]
         assert result.heard.words[-1].end == START + 100 * FRAME_SAMPLES
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("own", "said", "condition", "expected"),
         [
             ("", "", None, ""),
@@ -315,7 +316,7 @@ class TestMaking:
         assert isinstance(executor.stages, SerialExecutor)
         assert id(executor.stages.resources.encodes) == id(views[-2])
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("changes", "key"),
         [
             ({}, (PAD30, False)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from whispertide.api import load
 from whispertide.checkpoint.attachments import BUNDLED
 from whispertide.methods.attention.steadiness import FEATURES, Rule
@@ -50,7 +51,7 @@ def test_it_is_kept_by_content() -> None:
     assert recall(HASH) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "damage",
     [
         lambda kept: {**kept, "format": 0},

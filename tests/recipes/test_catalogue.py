@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.audio.vad import SpeechGate
 from whispertide.decoding.guards import Frontier
 from whispertide.errors import UnknownRecipeError
@@ -81,7 +82,7 @@ ALL = {"executor": "serial", "vad": True, "vad_pause_s": 0.5, "vad_turn_s": 0.0,
 ALL |= {"turn_end": "pause"}
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@each_row("name", PUBLISHED)
 def test_each_is_as_published(name: str) -> None:
     found = get_recipe(name).settings()
     expected = {**ALL, **PUBLISHED[name]}
@@ -146,7 +147,7 @@ def test_tide_is_the_same_parts_otherwise() -> None:
     assert (TIDE.policy.window, TIDE.policy.hard_cap) == (144_000, 320_000)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind", "step"),
     [
         ("whisper-streaming", Fixed, 16_000),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide.server.access import Authenticator, Throttle, is_loopback, offered_keys, read_keys
 from whispertide.server.options import Access, Limits, Work
@@ -51,7 +52,7 @@ def test_an_owner_is_the_same_for_the_same_key_and_not_the_key() -> None:
     assert Authenticator(Access()).owner([]) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("origin", "host", "keys", "allowed"),
     [
         (None, "localhost:8000", (), True),
@@ -79,7 +80,7 @@ def test_origins(origin: str | None, host: str, keys: tuple[str, ...], allowed: 
     assert Authenticator(Access((), ("*",))).allows_origin(origin, host)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "loopback"),
     [
         ("127.0.0.1", True),

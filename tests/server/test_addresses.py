@@ -1,11 +1,10 @@
 """Whose address it is."""
 
-import pytest
-
+from each_row import each_row
 from whispertide.server.addresses import party_of
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "party"),
     [
         ("192.0.2.7", "192.0.2.7"),

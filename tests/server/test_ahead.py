@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from few_examples import quick
 from oracle import make_gate
 from served import KnowingModel, WatchedOracle, complete, limited, text_of
 from speaking import speak
@@ -72,6 +73,7 @@ def test_a_step_comes_to_its_round_however_fast_audio_comes(monkeypatch: pytest.
     assert live.taken == STEP_S * 16_000
 
 
+@quick(6)
 @given(st.lists(st.floats(0.01, PORTION_S), max_size=60), st.integers(0, 60))
 def test_all_is_heard_a_few_seconds_at_a_time(portions: list[float], words: int) -> None:
     live, length = live_session(words), 0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from each_row import each_row
 from fake_transcriber import FakeTranscriber
 from whispertide.errors import OptionError
 from whispertide.recipes.catalogue import get_recipe
@@ -24,7 +25,7 @@ def test_a_server_does_not_start_with_such_a_recipe() -> None:
         Hub({"fake.en": FakeTranscriber()}, PIPELINED, ServerOptions())  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("language", [None, "de", "German", "de-AT", "auto", "Auto"])
+@each_row("language", [None, "de", "German", "de-AT", "auto", "Auto"])
 def test_a_language_that_the_model_writes_or_none(language: str | None) -> None:
     check_changes({"language": language}, get_recipe("whisper-streaming"), ("en", "de"))
 
@@ -56,7 +57,7 @@ def test_a_beam_is_bounded_under_every_name(recipe: str, changes: dict[str, obje
         check_changes(changes, get_recipe(recipe))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"framing": "masked"},

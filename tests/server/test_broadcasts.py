@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from each_row import each_row
 from served import keyed, limited
 from whispertide.events import Confirmed
 from whispertide.server.broadcasts import EXPIRED, REVOKED, Broadcasts, CrowdedError
@@ -36,7 +37,7 @@ def test_the_same_secret_has_the_same_address() -> None:
     assert broadcasts.open("ann")[1].key != first.key
 
 
-@pytest.mark.parametrize("secret", ["", "short", "x" * 65, "a secret with spaces in it!", "ä" * 30])
+@each_row("secret", ["", "short", "x" * 65, "a secret with spaces in it!", "ä" * 30])
 def test_a_secret_that_could_be_guessed_is_refused(secret: str) -> None:
     with pytest.raises(ValueError, match="expected a secret of 22 to 64"):
         Broadcasts(limited()).open("ann", secret)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint.languages import DETECT
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import DecodeOptions
@@ -18,7 +19,7 @@ MODELS = (
 NOTHING = DecodeOptions()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "model"),
     [
         (Settings(), "base.en"),
@@ -37,7 +38,7 @@ def test_the_model(settings: Settings, model: str) -> None:
     assert choose_model(MODELS, settings, NOTHING)[0].name == model
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "usual", "expected"),
     [
         (Settings(), NOTHING, ("base.en", None, "transcribe", "")),
@@ -102,7 +103,7 @@ def test_nobody_translates() -> None:
         check_usual(MODELS[:1], DecodeOptions(task="translate"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "usual", "model", "languages"),
     [
         (Settings(languages=("de", "en")), NOTHING, "small", ("de", "en")),

@@ -1,7 +1,6 @@
 """How quality falls and rises with the load."""
 
-import pytest
-
+from each_row import each_row
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.server.load import FALL_S, LEVELS, RISE_S, Load, settings_at
@@ -44,7 +43,7 @@ def test_without_degrading_sessions_are_only_refused() -> None:
     assert load.overloaded
 
 
-@pytest.mark.parametrize("name", list(RECIPES))
+@each_row("name", list(RECIPES))
 def test_every_level_is_a_recipe_and_level_0_restores_it(name: str) -> None:
     recipe, options = get_recipe(name), DecodeOptions()
     for level in range(LEVELS + 1):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from whispertide.server.protocols.base import (
     Abandon,
@@ -76,7 +77,7 @@ def test_positions_are_those_of_the_client() -> None:
     assert json.loads(told.message) == {"type": "received", "received": 96_003}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         "",
@@ -120,7 +121,7 @@ def test_messages_that_cannot_be_used(message: str) -> None:
     assert any(isinstance(action, Start) for action in protocol.receive(bytes(2))), "the next one can"
 
 
-@pytest.mark.parametrize(("text", "vad"), [("off", False), ("0", False), ("No", False), ("true", True), ("on", True)])
+@each_row(("text", "vad"), [("off", False), ("0", False), ("No", False), ("true", True), ("on", True)])
 def test_switches_in_the_address(text: str, vad: bool) -> None:
     protocol = NativeProtocol(opening(vad=text))
     (start,) = [action for action in protocol.receive('{"type":"start"}') if isinstance(action, Start)]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from each_row import each_row
 from served import SECONDS, TEXT, Client, KnowingModel, client, complete, events_of, keyed, limited, served, text_of
 from whispertide.events import End, Event
 from whispertide.server.protocols.base import Ack, Actions, Audio, Flush, ProtocolError, Reply, Start, Started
@@ -91,7 +92,7 @@ def test_what_one_channel_has_and_the_other_lacks_comes_again_for_that_one_alone
     assert told(left.accepted(32_003))[0] == {"type": "received", "received": 64_006, "channel": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "expected"),
     [
         ('{"type":"ack","seq":3}', '"channel" in ack'),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from each_row import each_row
 
 ROOT = Path(__file__).parents[2]
 SERVER, TESTS = ROOT / "src" / "whispertide" / "server", ROOT / "tests" / "server"
@@ -23,7 +23,7 @@ def test_every_resource_has_a_row() -> None:
     assert not [resource for resource in RESOURCES if not any(name.startswith(resource) for name in named)]
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row[0] or 'more'}-{row[1][:20]}")
+@each_row("row", rows())
 def test_what_a_row_names_is_there(row: list[str]) -> None:
     _, share, setting, where, tests = row
     assert share

@@ -6,11 +6,12 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from served import limited
-from standing_server import OPENING, PORTS, SOCKETS, Standing, every_socket, frame, raw_socket, standing, until_closed
+from standing_server import OPENING, PORTS, SOCKETS, Standing, frame, raw_socket, standing, until_closed
 from whispertide.server.protocols.wyoming import Frame, encode
 from whispertide.server.tcp import TcpTransport
 
@@ -77,11 +78,10 @@ def test_a_wyoming_frame_that_comes_byte_by_byte(town: Standing) -> None:
     assert b"expected a whole message" in asyncio.run(talk())
 
 
-@pytest.mark.parametrize("ahead", [0, 7])
-def test_whole_wyoming_frames_may_come_slowly(town: Standing, ahead: int) -> None:
+def test_whole_wyoming_frames_may_come_slowly(town: Standing) -> None:
     """Together they take longer than one may. Every piece that makes one whole may begin the next, by so many bytes."""
 
-    async def talk() -> bytes:
+    async def talk(ahead: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", town.tcp["wyoming"])
         data = 8 * encode(Frame("ping", {"text": "x"}))
         half = len(data) // 16
@@ -93,26 +93,27 @@ def test_whole_wyoming_frames_may_come_slowly(town: Standing, ahead: int) -> Non
         writer.transport.abort()
         return said
 
-    assert asyncio.run(talk()).count(b"pong") == 8
+    async def both() -> list[bytes]:
+        return await asyncio.gather(*map(talk, (0, 7)))
+
+    assert [said.count(b"pong") for said in asyncio.run(both())] == [8, 8]
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"",
-        b"GET / HTTP/1.1\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /doc",
-        b"POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
-        b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
-        b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x",
-        b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
-    ],
-    ids=["nothing", "head", "second head", "JSON", "upload", "body that is not wanted"],
-)
-def test_requests_that_come_byte_by_byte(town: Standing, head: bytes) -> None:
-    """Slow-loris, wherever in a request."""
+BEGUN = {
+    "nothing": b"",
+    "head": b"GET / HTTP/1.1\r\n",
+    "second head": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /doc",
+    "JSON": b"POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+    "upload": b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+    b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x",
+    "body that is not wanted": b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+}
 
-    async def talk() -> bytes:
+
+def test_requests_that_come_byte_by_byte(town: Standing) -> None:
+    """Slow-loris, wherever in a request; all at once, because each waits until it is closed."""
+
+    async def talk(head: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", town.port)
         writer.write(head)
         trickle = asyncio.create_task(dribble(writer, b"x" * 1000))
@@ -121,9 +122,12 @@ def test_requests_that_come_byte_by_byte(town: Standing, head: bytes) -> None:
         writer.transport.abort()
         return said
 
-    said = asyncio.run(talk())
-    assert b"Traceback" not in said
-    assert said == b"" or said.startswith((b"HTTP/1.1 40", b"HTTP/1.1 200"))
+    async def all_of_them() -> list[bytes]:
+        return await asyncio.gather(*map(talk, BEGUN.values()))
+
+    for name, said in zip(BEGUN, asyncio.run(all_of_them()), strict=True):
+        assert b"Traceback" not in said, name
+        assert said == b"" or said.startswith((b"HTTP/1.1 40", b"HTTP/1.1 200")), name
 
 
 # --- half gone -------------------------------------------------------------------------------------------------------
@@ -185,24 +189,32 @@ async def test_a_client_that_does_not_answer_the_close_frame(town: Standing) -> 
     await town.settled()
 
 
-@every_socket
-async def test_a_client_that_reads_nothing_loses_its_socket(
-    town: Standing, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it was sent and does not read keeps the socket, unless it is taken by force."""
+async def test_a_client_that_reads_nothing_loses_its_socket(town: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was sent and does not read keeps the socket, unless it is taken by force. One after another they connect,
+    to know which socket is whose; then they wait at once.
+    """
     monkeypatch.setattr("whispertide.server.sockets._ABORT_S", 0.2)
     monkeypatch.setattr("whispertide.server.websocket._CLOSE_S", 0.2)
-    _, writer = await raw_socket(town.port, path, buffer=4096)
-    writer.transport.pause_reading()  # type: ignore[attr-defined]
-    (served,) = town.sockets
-    served.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    writer.write(OPENING.get(path, b""))
-    async with asyncio.timeout(60):
-        while not served.transport.get_write_buffer_size():
+    deaf: list[tuple[asyncio.StreamWriter, Any]] = []
+    for path in SOCKETS:
+        before = town.sockets
+        _, writer = await raw_socket(town.port, path, buffer=4096)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        (served,) = [each for each in town.sockets if each not in before]
+        served.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        writer.write(OPENING.get(path, b""))
+        deaf.append((writer, served.transport))
+
+    async def fill(writer: asyncio.StreamWriter, transport: Any) -> None:
+        while not transport.get_write_buffer_size():
             writer.write(frame(9, bytes(125)) * 100)
             await asyncio.sleep(0.005)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(fill(*each) for each in deaf))
     await town.settled()
-    writer.transport.abort()
+    for writer, _ in deaf:
+        writer.transport.abort()
 
 
 def test_a_tcp_client_that_reads_nothing_loses_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import FormData, UploadFile
 
+from each_row import each_row
 from whispertide.checkpoint.languages import language_code
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import ANY_SPEAKERS, DecodeOptions
@@ -85,7 +86,7 @@ def test_a_temperature_is_the_only_one() -> None:
     assert read(temperature="0").options.temperatures == DecodeOptions().temperatures
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "said"),
     [
         ({"response_format": "docx"}, "response_format"),

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide.streaming.choice import Choice, field_types, parse_value, setting
 
@@ -45,7 +46,7 @@ def test_fields_have_types_and_the_kind_is_none() -> None:
     assert list(field_types(Paper)) == ["coats", "metres"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"coats": 0}, "expected coats between 1 and 5; got 0"),
@@ -67,7 +68,7 @@ def test_each_checks_itself(changes: dict[str, Any], message: str) -> None:
         Paint(**changes)
 
 
-@pytest.mark.parametrize("changes", [{"coats": 1}, {"coats": 5}, {"litres": 0.5}, {"litres": 10}, {"shade": "dark"}])
+@each_row("changes", [{"coats": 1}, {"coats": 5}, {"litres": 0.5}, {"litres": 10}, {"shade": "dark"}])
 def test_what_lies_within_is_taken_as_it_is(changes: dict[str, Any]) -> None:
     paint = Paint(**changes)
     assert {name: getattr(paint, name) for name in changes} == changes
@@ -81,7 +82,7 @@ def test_in_place_of_another_the_fields_that_both_have_stay() -> None:
         Paper.instead_of(Paint(coats=5))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "text", "value"),
     [
         (int, "7", 7),

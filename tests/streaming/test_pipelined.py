@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
+from few_examples import quick
 from oracle import Oracle, audio_between, make_gate, plain, speech
 from round_workers import LONG, no_workers_are_left
 from test_session_properties import without_stats
@@ -223,8 +225,8 @@ def test_a_full_window_is_not_left_waiting() -> None:
     assert said(session.transcript.words) == said(words)[: len(session.transcript.words)]
 
 
-@pytest.mark.parametrize("stage", ["encode", "decode"])
-@pytest.mark.parametrize("failing", [0, 3, 7])
+@each_row("stage", ["encode", "decode"])
+@each_row("failing", [0, 3, 7])
 def test_a_stage_that_raises_tears_nothing(stage: str, failing: int) -> None:
     def fail(name: str, plan: RoundPlan) -> None:
         if (name, plan.id) == (stage, failing):
@@ -313,7 +315,7 @@ def talks(draw: st.DrawFn) -> tuple[tuple[Word, ...], int]:
 @pytest.mark.parametrize(
     "changes", [{}, {"prompt_chars": 0, "agreement": 3}, {"step_s": 0.3, "schedule": "best-effort"}]
 )
-@settings(max_examples=10)
+@quick(6)
 @given(
     talk=talks(),
     seed=st.integers(0, 10**6),

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from oracle import speech
 from whispertide.streaming.repetition import (
     BEFORE,
@@ -40,13 +41,13 @@ HUMAN = [
 ]
 
 
-@pytest.mark.parametrize("text", HUMAN)
-@pytest.mark.parametrize("pace", [0.15, 0.3, 0.8])
+@each_row("text", HUMAN)
+@each_row("pace", [0.15, 0.3, 0.8])
 def test_people_may_repeat_themselves(text: str, pace: float) -> None:
     assert kept(said(text, pace=pace)) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("phrase", "limit"),
     [
         ("you", 6),
@@ -130,7 +131,7 @@ def test_long_phrases_are_found_up_to_the_limit() -> None:
     assert kept(said(" ".join([phrase] * 5))) == " ".join([phrase] * 3)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("context", "guess", "shown"),
     [
         ("", "She were she rich she rich she rich", "She were she rich"),
@@ -185,7 +186,7 @@ def written(
     return "".join(word.text.strip() for word in left)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chances", "expected"),
     [
         ((0.1, 0.2, 0.1, 0.2), ""),
@@ -197,7 +198,6 @@ def written(
         ((0.49, 0.45, 0.49), ""),
         ((0.49, 0.49, 0.49, 0.55), "0123"),
     ],
-    ids=["all", "a likely one among them", "until it is clear", "one", "alone", "two", "just below", "not"],
 )
 def test_words_in_an_unlikely_stretch_are_left_out(chances: tuple[float, ...], expected: str) -> None:
     assert written(*chances, below=0.48) == expected

@@ -2,12 +2,13 @@
 
 import pytest
 
+from each_row import each_row
 from whispertide.decoding.draft import Reference
 from whispertide.recipes.recipe import CHOICES
 from whispertide.streaming.searches import Beam, Greedy, Pruned, Search, Verified
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("search", "hypotheses"),
     [(Greedy(), 1), (Beam(), 5), (Beam(beam=7), 7), (Pruned(beam=3), 3), (Verified(beam=1), 1)],
 )
@@ -15,7 +16,7 @@ def test_hypotheses_at_most(search: Search, hypotheses: int) -> None:
     assert search.hypotheses == hypotheses
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("search", "reuse"),
     [
         (Greedy(), None),
@@ -40,7 +41,7 @@ def test_what_has_one_hypothesis_stays_as_it_is(search: Search) -> None:
     assert search.narrowed() is search
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("now", "wanted", "found"),
     [
         (Greedy(), Beam, Beam()),

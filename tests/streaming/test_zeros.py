@@ -1,15 +1,15 @@
 """A second of silence after the audio, and windows of some length at least."""
 
 import numpy as np
-import pytest
 
+from each_row import each_row
 from scripted_model import ScriptedModel
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import parse_overrides
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Zeros
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("framing", "mel_frames", "frames"),
     [
         (Zeros(), 200, 150),
@@ -29,7 +29,7 @@ def test_silence_follows_the_audio_up_to_thirty_seconds(framing: Zeros, mel_fram
     assert (model.mels[0][:, mel_frames:] == -1).all()  # 80 dB below, as zeros after the audio would be
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("framing", "seconds"), [(BARE, 2.0), (PAD30, 30.0), (Buckets(), 3.0), (Zeros(), 3.0), (Zeros(whole_s=8), 8.0)]
 )
 def test_how_long_a_window_of_two_seconds_is(framing: Framing, seconds: float) -> None:

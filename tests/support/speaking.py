@@ -42,7 +42,7 @@ async def speak(town: Standing, where: str, portion: int, seconds: float = SECON
         "/v2/listen": '{"type":"CloseStream"}',
     }
     path = where + ("?encoding=linear16&sample_rate=16000" if where.endswith("/listen") else "")
-    async with connect(f"ws://127.0.0.1:{town.port}{path}", proxy=None) as socket:
+    async with connect(f"ws://127.0.0.1:{town.port}{path}", proxy=None, close_timeout=0.5) as socket:
         if where in first:
             await socket.send(first[where])
         if where == "/":

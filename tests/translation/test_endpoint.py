@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from chat_server import Answer, ChatServer, breaks_off, chat_server, drops, fails, raw, said, says, waits
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide.translation.endpoint import Endpoint, EndpointTranslator
 from whispertide.translation.opening import open_translator
@@ -50,7 +51,7 @@ def test_a_correction_is_asked_for_in_its_own_words() -> None:
     assert "You correct live captions in the language that they are in" in body["messages"][0]["content"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "problem",
     [
         fails(500),
@@ -87,7 +88,7 @@ def test_the_pauses_are_those_that_the_server_asks_for_and_bounded() -> None:
     assert pauses == [3.0, 10.0, 8.0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problem", "failure", "message"),
     [
         (fails(500, "no memory"), "outage", r"got status 500 \(no memory\)"),
@@ -107,7 +108,7 @@ def test_what_does_not_pass_is_an_error_of_its_kind(problem: Answer, failure: st
     assert str(found.value).startswith(f"llm at {chat.url}: expected")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problem", "failure", "message"),
     [
         (fails(401, "bad key"), "lasting", rf"status 401 \(bad key\); check {KEY_VARIABLE}"),
@@ -198,7 +199,7 @@ def test_requests_at_once_are_bounded() -> None:
         assert (len(chat.requests), chat.most_at_once) == (12, 8)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "model", "message"),
     [
         ("ftp://host/v1", "llm", "expected a translator such as"),
@@ -225,7 +226,7 @@ def test_the_key_comes_from_the_environment_and_is_shown_nowhere(monkeypatch: py
         open_translator("https://api.example.test/v1", "llm")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "address", "host"),
     [
         ("http://localhost:11434/v1", "http://localhost:11434/v1/chat/completions", None),

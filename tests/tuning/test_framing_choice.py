@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from whispertide.decoding.guards import Halt
 from whispertide.decoding.token_words import TokenWord
 from whispertide.methods.attention.listening import HeardWords
@@ -166,8 +167,8 @@ def test_a_window_that_was_not_heard_in_all_framings_does_not_count() -> None:
         assert sum(len(executor.plans) for executor in executors.values()) == heard
 
 
-@pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize("framing", [PAD30, BARE, ZEROS])
+@each_row("whole", [True, False])
+@each_row("framing", [PAD30, BARE, ZEROS])
 def test_windows_are_heard_as_tide_hears_them_in_that_framing(framing: Framing, whole: bool) -> None:
     """The plan is that of a session which was tuned to the framing, but for what ends a text that does not end."""
     executor: Any = Says(SAID)
@@ -225,7 +226,7 @@ def test_windows_begin_in_pauses_and_end_in_speech_and_in_pauses() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("count", range(1, 40))
+@each_row("count", range(1, 40))
 def test_any_order_has_them_all(count: int) -> None:
     numbers: Any = list(range(count))
     assert set(spread_out(numbers)) == set(numbers)

@@ -3,6 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint.palette import BITS
 from whispertide_lab.compression.palettise import palettise
 
@@ -23,7 +24,7 @@ def test_the_error_falls_with_bits(weight: np.ndarray) -> None:
     assert errors[0] > 0
 
 
-@pytest.mark.parametrize("bits", BITS)
+@each_row("bits", BITS)
 def test_outliers_are_exact(bits: int) -> None:
     far = np.abs(WEIGHT - WEIGHT.astype(np.float64).mean()) > 3 * WEIGHT.astype(np.float64).std()
     found = palettise(WEIGHT, bits)

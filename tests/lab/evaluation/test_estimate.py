@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from evaluation_cells import SPEC, make_cell, make_trace, results_in
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation.estimate import SAMPLE_S, estimate, in_words
@@ -115,7 +116,7 @@ def test_nobody_can_judge_other_programs(tmp_path: Path) -> None:
     assert str(found) == "1 cell of other programs, whose time is not estimated"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "said"), [(0.2, "1 s"), (99.4, "99 s"), (100, "2 minutes"), (720, "12 minutes"), (9000, "2.5 hours")]
 )
 def test_times_are_said_as_a_person_does(seconds: float, said: str) -> None:

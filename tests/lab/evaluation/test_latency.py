@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from evaluation_traces import pieces, reference, trace
 from whispertide_lab.evaluation.latency import (
     Latencies,
@@ -155,7 +156,7 @@ def test_laal_by_hand() -> None:
     assert laal_s(record, look(record), 0) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shown", "rest", "pairs"),
     [
         ("a b c", "a b c d e", [(0, 0), (1, 1), (2, 2)]),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import paper
@@ -36,7 +37,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "said"),
     [
         ({"verdict": "likely"}, "expected a verdict among confirmed, refuted"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide_lab.evaluation.paper import Item, missing_line
 from whispertide_lab.evaluation.papers import ALL, choose, every_paper, get_paper, only, read_papers
@@ -18,17 +19,17 @@ WANTED = {
     "pilot": ("table", (3, 4, 5), "figure", (4, 5, 6)),
 }
 WITHOUT_NUMBER = {"whisperrt": ["complexity"], "whisperflow": ["text"], "whisperkit": ["text"], "pilot": ["text"]}
-ITEMS = [pytest.param(item, id=f"{name} {item.id}") for name, found in PAPERS.items() for item in found.items]
+ITEMS = [item for found in PAPERS.values() for item in found.items]
 
 
-@pytest.mark.parametrize("name", WANTED)
+@each_row("name", WANTED)
 def test_every_table_and_figure_is_listed_once(name: str) -> None:
     tables, numbers, figures, more = WANTED[name]
     wanted = [f"{tables} {n}" for n in numbers] + [f"{figures} {n}" for n in more] + WITHOUT_NUMBER.get(name, [])
     assert sorted(item.id for item in get_paper(name).items) == sorted(wanted)
 
 
-@pytest.mark.parametrize("item", ITEMS)
+@each_row("item", ITEMS)
 def test_every_item_can_be_made_or_says_what_it_lacks(item: Item) -> None:
     assert (item.function() is None) == (item.state == "missing")
     assert bool(missing_line(item)) == (item.state != "whole")
@@ -37,10 +38,10 @@ def test_every_item_can_be_made_or_says_what_it_lacks(item: Item) -> None:
         assert item.missing
 
 
-WHOLE = [item for found in PAPERS.values() for item in found.items if item.state == "whole"]
+WHOLE = [item for item in ITEMS if item.state == "whole"]
 
 
-@pytest.mark.parametrize("item", WHOLE, ids=lambda item: item.measure)
+@each_row("item", WHOLE)
 def test_what_is_whole_has_a_test_of_its_content(item: Item) -> None:
     """The tests of its module make it. That they look at all of its rows and columns only a reader can tell."""
     function = item.function()

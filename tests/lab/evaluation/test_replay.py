@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import whispertide
+from each_row import each_row
 from evaluation_traces import reference, trace
 from whispertide.audio.file import load_audio
 from whispertide.options import DecodeOptions
@@ -90,7 +91,7 @@ def test_a_cell_sums_counts_and_pools_latencies() -> None:
     assert score["wer_minus_offline"] == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(("offline", "enough"), [(0.8, True), (0.829, True), (0.83, False), (1.0, False), (0.1, True)])
+@each_row(("offline", "enough"), [(0.8, True), (0.829, True), (0.83, False), (1.0, False), (0.1, True)])
 def test_matched_words_are_held_against_those_that_are_found_offline(offline: float, enough: bool) -> None:
     score = aggregate([judge(CAT, cat_trace()), judge(DOG, dog_trace())], {**ABOUT, "matched_offline": offline})
     assert score["matched"] == 0.8

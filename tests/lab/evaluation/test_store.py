@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from evaluation_cells import SPEC, make_cell, make_record, make_trace, results_in
 from whispertide.errors import OptionError, OutputError
 from whispertide_lab.evaluation import store
@@ -53,7 +54,7 @@ def other(value: Any) -> Any:
     return {**value, "x": "y"} if isinstance(value, dict) else value + 1
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(CellSpec)])
+@each_row("name", [field.name for field in fields(CellSpec)])
 def test_every_setting_is_part_of_the_key(name: str) -> None:
     changed = replace(SPEC, **{name: other(getattr(SPEC, name))})
     assert changed.key != SPEC.key

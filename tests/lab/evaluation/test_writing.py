@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide_lab.evaluation.writing import WritingErrors, writing_errors
 
 
@@ -11,7 +12,7 @@ def errors(reference: str, heard: str) -> tuple[int, int]:
     return found.case, found.punctuation
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("offline", "live", "case", "punctuation"),
     [
         ("My fellow Americans ask not.", "My fellow Americans ask not.", 0, 0),

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from each_row import each_row
 from whispertide.errors import GraphError, OptionError
 from whispertide.types import BUCKET_SECONDS
 from whispertide_lab.npu.chunks import (
@@ -26,7 +27,7 @@ def test_both_plans_feed_ten_tokens_in_two_chunks_and_thirty_in_all() -> None:
     assert len(LAYOUT.chunks) == 8
 
 
-@pytest.mark.parametrize(("known", "first"), [(1, 4), (4, 4), (5, 6), (6, 6), (7, 6), (29, 6)])
+@each_row(("known", "first"), [(1, 4), (4, 4), (5, 6), (6, 6), (7, 6), (29, 6)])
 def test_the_first_plan_whose_opening_holds_the_prompt(known: int, first: int) -> None:
     assert LAYOUT.plan(known)[0] == Chunk(0, first, 2)
 
@@ -37,7 +38,7 @@ def test_chunks_follow_each_other() -> None:
     assert [chunk.steps for chunk in chunks] == [3, 6, 5, 5, 5, 5]
 
 
-@pytest.mark.parametrize(("frames", "bucket"), [(1, 150), (150, 150), (151, 200), (301, 1500), (1500, 1500)])
+@each_row(("frames", "bucket"), [(1, 150), (150, 150), (151, 200), (301, 1500), (1500, 1500)])
 def test_the_shortest_bucket(frames: int, bucket: int) -> None:
     assert LAYOUT.bucket(frames) == bucket
 

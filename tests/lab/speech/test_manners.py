@@ -3,6 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from each_row import each_row
 from whispertide.errors import OptionError
 from whispertide_lab.speech.manners import SHARES, VOICES, choose_voices, draw_manner, is_held_out
 from whispertide_lab.speech.voices import HELD_OUT, TRAINED
@@ -13,7 +14,7 @@ def test_no_voice_to_train_on_is_held_out() -> None:
     assert {str(voice) for voice in TRAINED} <= set(VOICES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "voice",
     [
         *map(str, HELD_OUT),

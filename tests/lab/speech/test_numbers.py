@@ -1,9 +1,10 @@
 import pytest
 
+from each_row import each_row
 from whispertide_lab.speech import numbers
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "said"),
     [
         (0, "zero"),
@@ -41,7 +42,7 @@ def test_what_has_no_name_is_refused() -> None:
         numbers.cardinal(10**12)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "said"),
     [
         (1, "first"),
@@ -56,7 +57,7 @@ def test_ordinals(number: int, said: str) -> None:
     assert numbers.ordinal(number) == said
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "said"),
     [
         (1987, "nineteen eighty seven"),

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from whispertide_lab.speech.reading import ABBREVIATIONS, Sentence, Word, read
 
 
@@ -13,7 +14,7 @@ def said(text: str, seed: int = 0) -> str:
     return sentence.said
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "spoken"),
     [
         ("It was built in 1987.", "It was built in nineteen eighty seven."),
@@ -47,7 +48,7 @@ def test_what_is_written_and_what_is_said(text: str, spoken: str) -> None:
     assert said(text) == spoken
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["The XYZ is here.", "At 25:70.", "The 22th.", "Five * two.", "Café.", "B is a letter.", "$5.123", "Fatah-RC.", ""],
 )

@@ -2,11 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from each_row import each_row
 from whispertide.errors import CorpusError
 from whispertide_lab.speech.sources import fortune_sentences, proper_sentence, word_counts, wordnet_sentences
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "proper"),
     [
         ("she started at the age of 11", "She started at the age of 11."),
@@ -20,7 +21,7 @@ def test_a_sentence_gets_a_capital_and_a_mark(text: str, proper: str) -> None:
     assert proper_sentence(text) == proper
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "too short",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from each_row import each_row
 from reference import ct2_folder, hf_model, mel_of, openai_model
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
@@ -264,7 +265,7 @@ def test_unnamed_alignment_heads_are_not_looked_for_in_added_layers(tmp_path: Pa
     assert heads == tuple((layer, head) for layer in (4, 5) for head in range(4))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "to", "error", "message"),
     [
         ({}, "large", OptionError, "base.en, small.en, medium.en"),

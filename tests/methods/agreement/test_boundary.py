@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each_row import each_row
 from oracle import speech
 from whispertide.methods.agreement import boundary
 from whispertide.methods.agreement.boundary import first_fresh, fresh_by_time
@@ -45,7 +46,7 @@ BOTH = {
 }
 
 
-@pytest.mark.parametrize("case", BOTH)
+@each_row("case", BOTH)
 def test_both_rules(case: str) -> None:
     heard, confirmed, new = BOTH[case]
     assert fresh(heard, confirmed) == new
@@ -157,7 +158,7 @@ def said(start: float, end: float, text: str = "a") -> Word:
     return Word(f" {text}", round(start * SAMPLE_RATE / 100), round(end * SAMPLE_RATE / 100))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "old", "new"),
     [(-30, 0, 0.9), (-20, 0, 0.9), (-15, 0, 0.45), (-10, 0, 0), (10, 0, 0), (15, 0.45, 0), (30, 0.9, 0)],
 )
@@ -168,7 +169,7 @@ def test_a_word_on_the_wrong_side_costs_the_more_the_further_it_is(start: float,
     assert boundary._early(word, last) == pytest.approx(max(new, 0.4 if start < 0 else 0))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "end", "share"),
     [(0, 10, 1), (40, 60, 0.5), (45, 65, 0.25), (50, 60, 0), (60, 80, 0), (50, 50, 0), (40, 40, 1)],
 )
@@ -179,7 +180,7 @@ def test_what_lies_in_confirmed_audio(start: float, end: float, share: float) ->
     assert boundary._early(late, 2 * time) == pytest.approx(max(0.4 * share, 0.9 * min(max(40 - start, 0) / 10, 1)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "same", "cost"),
     [
         ((100, 120), (100, 120), True, 0),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from policy_rounds import Attended, S, check_unheard_audio_goes, hearing, texts, watch, word, word_after_word
 from whispertide.decoding.guards import Frontier, Halt
 from whispertide.errors import OptionError
@@ -162,7 +163,7 @@ def test_where_in_the_stream_it_is_said_does_not_matter(truncate: Any) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("step", [0.4, 1.0, 1.2, 2.0, 5.0])
+@each_row("step", [0.4, 1.0, 1.2, 2.0, 5.0])
 def test_unheard_audio_goes_little_by_little_however_long_the_steps_are(step: float) -> None:
     check_unheard_audio_goes(Play(AlignAtt(truncate="none", hard_cap_s=20)), step, 20)
 

@@ -1,5 +1,4 @@
-import pytest
-
+from each_row import each_row
 from whispertide.methods.attention.single_pass import fit_context
 
 
@@ -8,7 +7,7 @@ def letters(said: str) -> list[int]:
     return [ord(c) for c in said]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompt", "said", "most", "static", "expected"),
     [
         ("", "", 10, True, ""),

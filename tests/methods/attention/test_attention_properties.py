@@ -78,7 +78,7 @@ def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.
 
 
 @pytest.mark.parametrize("name", RECIPES)
-@quick(6)
+@quick(4)
 @given(data=st.data(), gated=st.booleans())
 def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data: st.DataObject) -> None:
     check_every_word(build, RECIPES[name], data, gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_ramps import asked, looking_at, scene
+from each_row import each_row
 from whispertide.decoding.guards import Halt
 from whispertide.errors import OptionError
 from whispertide.methods.attention.backward_shift import BackwardShift, BackwardShiftGuard, smooth
@@ -138,7 +139,7 @@ def test_near_the_end_a_word_is_finished() -> None:
     assert search_ends_by_itself is None
 
 
-@pytest.mark.parametrize(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 2), (1, 4), (15, 20)])
+@each_row(("median", "average"), [(1, 1), (7, 10), (3, 1), (1, 2), (1, 4), (15, 20)])
 def test_filters_agree_with_their_definition(median: int, average: int) -> None:
     change = np.random.default_rng(7).normal(size=60).astype(np.float32)
     half = median // 2

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from whispertide.errors import CheckpointError
 from whispertide.methods.attention.truncation import END_FRAMES, TruncationDetector, last_firing, rescaled
@@ -64,7 +65,7 @@ def test_a_word_that_ends_with_the_audio_fires() -> None:
     assert published(weights)
 
 
-@pytest.mark.parametrize("places", [(12, 30), (12, 30, 49), (12, 30, 45), (10,), ()])
+@each_row("places", [(12, 30), (12, 30, 49), (12, 30, 45), (10,), ()])
 def test_a_word_that_goes_on_does_not(places: tuple[int, ...]) -> None:
     weights = peaks(50, *places)
     assert not fires(weights)

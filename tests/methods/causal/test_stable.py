@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from policy_rounds import Rounds, S, texts, word
 from whispertide.decoding.token_words import TokenWord
@@ -279,8 +280,8 @@ class Speaker:
         return heard(*fresh)
 
 
-@pytest.mark.parametrize("confirm_s", [0.0, 0.3, 5.0])
-@pytest.mark.parametrize("carry", [0, 1, 2, 6])
+@each_row("confirm_s", [0.0, 0.3, 5.0])
+@each_row("carry", [0, 1, 2, 6])
 def test_from_stream_to_stream_nothing_is_lost_or_said_twice(confirm_s: float, carry: int) -> None:
     words = [word(f"w{n}", 0.4 * n + 0.2, 0.4 * n + 0.5, n) for n in range(120)]
     speaker, play = Speaker(words, unsure=confirm_s > 0), Play(confirm_s=confirm_s, stream_s=8.0, carry=carry)

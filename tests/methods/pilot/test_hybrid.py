@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from fake_remote import FAILURES, HANGING, TEXT, closed_port, fake_remote
 from hybrid_rounds import LOCAL, WORDS, Local, hear, last_round, stages
 from oracle import audio_between, make_gate
@@ -98,7 +99,7 @@ def test_without_a_server_everything_is_heard_here(monkeypatch: pytest.MonkeyPat
 # --- what fails -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [way for way in FAILURES if way not in HANGING])
+@each_row("way", [way for way in FAILURES if way not in HANGING])
 def test_a_server_that_fails_leaves_the_utterance_here(way: str) -> None:
     with fake_remote(way) as fake, stages(fake.url) as found:
         assert hear(HybridExecutor(found), last_round()) == LOCAL

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from each_row import each_row
 from fake_remote import ANSWERS, FAILURES, HANGING, STATUSES, TEXT, FakeRemote, fake_remote
 from oracle import audio_between
 from whispertide.audio.pcm import to_int16
@@ -123,16 +124,15 @@ def test_times_of_words_are_the_server_s_where_it_has_any() -> None:
         assert words_of({"text": "a bbb", "words": wrong}, window) == spread
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["می\u200cخواهم", "क्\u200dष", "\N{WOMAN}\u200d\N{ROCKET}", "\u200fשלום\u200e", "Wach\u00adstube"],
-    ids=["Persian", "Hindi", "picture", "direction", "soft hyphen"],
 )
 def test_a_text_may_have_the_invisible_characters_of_its_script(text: str) -> None:
     assert [word.text for word in words_of({"text": text}, Span(0, SAMPLE_RATE))] == [f" {text}"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ("你好。 走吧。", ["你好。", " 走吧。"]),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
@@ -124,7 +125,7 @@ def test_speech_started_is_for_the_models_that_have_it() -> None:
     assert talk.json() == [{"type": "SpeechStarted", "timestamp": 500}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         {"sample_rate": ""},

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols.base import Close, Configure, Finish, Flush, ProtocolError, Started
@@ -174,7 +175,7 @@ def test_thresholds_of_the_address_become_those_of_the_recipe() -> None:
     assert (chosen["turn_threshold"], chosen["turn_eager"], chosen["turn_timeout_s"]) == (0.9, 0.35, 7.5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "expected"),
     [
         ({"eot_threshold": "0.4"}, r"eot_threshold between 0\.5 and 1; got 0\.4"),
@@ -191,7 +192,7 @@ def test_impossible_settings_are_refused(query: dict[str, Any], expected: str) -
         listen(**query)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "language"),
     [
         ({}, "en"),

@@ -25,7 +25,7 @@ every = pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
 
 
 @every
-@quick(25)
+@quick(12)
 @given(st.lists(vendor_messages(), max_size=8), st.booleans())
 def test_any_message_is_answered_or_refused_properly(
     kind: type[WireProtocol], sent: list[str | bytes], ready: bool
@@ -54,7 +54,7 @@ VALUES = st.sampled_from(["opus", "linear16", "-1", "1e999", "[[", "true", "en",
 
 
 @every
-@quick(30)
+@quick(15)
 @given(st.dictionaries(NAMES, st.one_of(st.text(max_size=12), VALUES), max_size=5))
 def test_any_address_is_served_or_refused_properly(kind: type[WireProtocol], query: dict[str, str]) -> None:
     try:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from each_row import each_row
 from whispertide.events import Confirmed, Error
 from whispertide.server.protocols.base import Audio, Close, Finish, Problem, ProtocolError, Reply, Start
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
@@ -89,8 +90,8 @@ def test_fatal_problems_close() -> None:
     assert list(protocol.events([Error(0, 0, "broken", True)])) == [Close()]
 
 
-@pytest.mark.parametrize("kind", [TextLinesProtocol, JsonLinesProtocol])
-@pytest.mark.parametrize("sizes", [(1000,), (1, 3, 1000), (4, 1000)])
+@each_row("kind", [TextLinesProtocol, JsonLinesProtocol])
+@each_row("sizes", [(1000,), (1, 3, 1000), (4, 1000)])
 def test_a_request_of_a_browser_is_no_audio(kind: type[TextLinesProtocol], sizes: tuple[int, ...]) -> None:
     """Any page may send one to this port, and would have its body transcribed."""
     request = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:43007\r\nContent-Length: 100\r\n\r\n" + bytes(100)

@@ -4,18 +4,17 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.server.protocols import messages
 from whispertide.server.protocols.base import ProtocolError
 
 
-@pytest.mark.parametrize(
-    ("value", "whole"), [(0, True), (-3, True), (True, False), (1.0, False), ("1", False), (None, False)]
-)
+@each_row(("value", "whole"), [(0, True), (-3, True), (True, False), (1.0, False), ("1", False), (None, False)])
 def test_whole_numbers(value: object, whole: bool) -> None:
     assert messages.is_whole(value) is whole
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "read"), [("on", True), (1, True), (True, True), ("No", False), (0, False), (None, False), ("", False)]
 )
 def test_switches(value: object, read: bool) -> None:
@@ -33,7 +32,7 @@ def test_a_warning_names_the_first_fields() -> None:
     assert messages.warning(list("abcdefg")) == "fields without effect: a, b, c, d, e, 2 more"
 
 
-@pytest.mark.parametrize("value", ["maybe", 2, 1.0, math.nan, [True]])
+@each_row("value", ["maybe", 2, 1.0, math.nan, [True]])
 def test_what_is_no_switch(value: Any) -> None:
     with pytest.raises(ProtocolError, match="expected x to be true or false"):
         messages.switch({"x": value}, "x")

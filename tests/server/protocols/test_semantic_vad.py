@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from each_row import each_row
 from whispertide.events import Confirmed, Event, SpeechStart, SpeechStop, TurnEnd
 from whispertide.server.protocols.base import Configure, Start
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
@@ -35,7 +34,7 @@ def started(talk: Conversation) -> Start:
     return start
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("eagerness", "threshold", "timeout_s"),
     [("low", 0.8, 8.0), ("medium", 0.5, 4.0), ("auto", 0.5, 4.0), (None, 0.5, 4.0), ("high", 0.3, 2.0)],
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from each_row import each_row
 from whispertide.events import Confirmed, Event, Hypothesis, TurnEnd
 from whispertide.options import ANY_SPEAKERS
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
@@ -125,7 +126,7 @@ def test_the_native_protocol_has_a_number() -> None:
     assert event["words"][0]["speaker"] == 2
 
 
-@pytest.mark.parametrize("wrong", ["-1", "21", '"two"', "1.5", "true"])
+@each_row("wrong", ["-1", "21", '"two"', "1.5", "true"])
 def test_the_native_protocol_refuses_other_numbers(wrong: str) -> None:
     with pytest.raises(ProtocolError, match="speakers"):
         NativeProtocol(asked()).receive(f'{{"type": "start", "speakers": {wrong}}}')

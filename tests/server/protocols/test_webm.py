@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from opus_files import opus_file
 from whispertide.errors import AudioError
@@ -70,7 +71,7 @@ def test_a_recording_that_begins_anew(number: int) -> None:
     assert packets(BEGUN + block(b"a") + anew + block(b"picture", 3 - number) + block(b"b", number)) == [b"a", b"b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         HEAD + element(TRACKS, track(1, b"A_VORBIS")) + element(CLUSTER, size=UNKNOWN) + block(b"a"),
@@ -81,7 +82,6 @@ def test_a_recording_that_begins_anew(number: int) -> None:
         BEGUN + block(bytes(MAX_ELEMENT)),
         BEGUN + element(VOID, size=(MAX_SKIPPED + 1 | 1 << 56).to_bytes(8)),
     ],
-    ids=["another codec", "lacing", "no packet", "no element", "no end", "a long packet", "damage"],
 )
 def test_what_is_no_webm_with_opus_is_refused(data: bytes) -> None:
     with pytest.raises(AudioError, match="expected"):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, Language, TurnEnd
 from whispertide.server.protocols.base import Audio, Close, Finish, Problem
@@ -175,7 +176,7 @@ def test_the_end_of_audio_is_said_once_and_audio_after_it_is_nothing() -> None:
     assert sum(len(action.samples) for action in talk.performed if isinstance(action, Audio)) == 2 * SAMPLE_RATE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "first",
     [
         b"\0\0\0\0",
@@ -235,12 +236,10 @@ def test_a_server_that_stops_completes_the_segment() -> None:
     assert talk.json()[-1] == {"uid": "u-1", "message": "DISCONNECT"}
 
 
-@pytest.mark.parametrize("last_n", [1, 10])
-@pytest.mark.parametrize("with_words", [False, True])
-@pytest.mark.parametrize("said_before", [" Red house.", "Ja. Ja.", ""])
-@pytest.mark.parametrize(
-    "end", [[TurnEnd(9, 9, 9)], [Hypothesis(8, 9, ()), TurnEnd(9, 9, 9)], [Hypothesis(8, 9, ())], [End(9, 9, 9)]]
-)
+@each_row("last_n", [1, 10])
+@each_row("with_words", [False, True])
+@each_row("said_before", [" Red house.", "Ja. Ja.", ""])
+@each_row("end", [[TurnEnd(9, 9, 9)], [Hypothesis(8, 9, ()), TurnEnd(9, 9, 9)], [Hypothesis(8, 9, ())], [End(9, 9, 9)]])
 def test_a_guess_that_nothing_comes_of_is_not_saved(
     end: list[Event], said_before: str, with_words: bool, last_n: int
 ) -> None:

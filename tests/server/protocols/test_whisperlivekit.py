@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from opus_files import TONE, opus_file
 from whispertide.events import Confirmed, End, Error, Hypothesis, Language, SpeechStart, Translation, TurnEnd
@@ -197,7 +198,7 @@ def test_the_first_bytes_tell_what_audio_it_is_however_it_is_cut(kind: str, data
     assert np.argmax(np.abs(np.fft.rfft(samples[2_000:10_000]))) == 220  # bins of 2 Hz
 
 
-@pytest.mark.parametrize("length", range(9))
+@each_row("length", range(9))
 def test_hardly_any_audio(length: int) -> None:
     talk = join()
     talk.send(*[b"\1"] * length, b"")
@@ -237,7 +238,7 @@ def test_text_is_told_and_spoils_nothing() -> None:
     assert text(states(talk)[-1]) == talk.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sent",
     [
         [b"RIFF\0\0\0\0WAVEfmt "],
@@ -249,7 +250,6 @@ def test_text_is_told_and_spoils_nothing() -> None:
         [opus_file("ogg")[1], silence(1)],
         [b"\x1aE\xdf\xa3\x9fB\x86\x81", b"\0" * 100],
     ],
-    ids=["WAV", "MP4", "FLAC", "MP3", "samples, then WebM", "WebM, then samples", "Ogg, then samples", "damage"],
 )
 def test_audio_of_another_kind_ends_the_connection(sent: list[bytes]) -> None:
     talk = join()

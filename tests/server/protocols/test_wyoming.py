@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from whispertide.events import Confirmed, Error, Language
 from whispertide.server.protocols.base import Audio, Close, Configure, Finish, Flush, Problem, Start
@@ -140,7 +141,7 @@ def test_the_end_of_the_connection_ends_a_command_that_is_open() -> None:
     assert idle.performed == [Close()]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sent",
     [
         event("audio-start", rate=16_000, width=3, channels=1),
@@ -173,7 +174,7 @@ def test_unknown_events_are_dropped() -> None:
     assert talk.performed == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "fruitless"),
     [
         (event("run-pipeline"), 1),

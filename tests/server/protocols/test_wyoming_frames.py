@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_row import each_row
 from few_examples import quick
 from whispertide.errors import OptionError
 from whispertide.server.protocols.encodings import PIECE
@@ -62,7 +63,7 @@ def test_data_may_be_in_the_line_and_after_it() -> None:
     assert read(raw) == [Frame("x", {"a": 1, "b": 2})]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         b"\n",

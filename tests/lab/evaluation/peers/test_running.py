@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from each_row import each_row
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.errors import OptionError
 from whispertide_lab.evaluation.peers import (
@@ -136,7 +137,7 @@ def test_settings_may_come_as_text() -> None:
         PEERS["faster-whisper"].settings({"fallback": "maybe"})
 
 
-@pytest.mark.parametrize("peer", PEERS.values(), ids=lambda peer: peer.name)
+@each_row("peer", PEERS.values())
 def test_the_table_is_whole(peer: registry.Peer) -> None:
     if peer.reason:
         assert not peer.program
