@@ -181,6 +181,7 @@ function open(recording) {
   session.addEventListener("state", ({ detail }) => changed(recording, detail));
   session.addEventListener("event", ({ detail }) => take(detail, recording));
   session.addEventListener("forget", () => captions.endTurn());
+  session.addEventListener("unshared", () => share.lost());
 }
 
 function heard(recording, samples) {

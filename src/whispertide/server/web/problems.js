@@ -28,6 +28,7 @@ const TEXTS = {
   languages: ["These languages cannot be detected", ""],
   keyterms: ["These key terms cannot be used", ""],
   watch: ["Nobody can read along", ""],
+  unshared: ["Nobody can read along any more", "The server failed to show these captions to others, and closed their address. Press Share, then “Make an address”, to open it again."],
   internal: ["The server failed", "What you see is safe. Try again, or another model."],
   file: ["This file has no sound that could be read", "Expected a recording such as WAV, MP3, M4A, FLAC, Ogg or a video."],
   refused: ["The server cannot do this", ""],
