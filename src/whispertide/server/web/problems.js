@@ -16,6 +16,7 @@ const TEXTS = {
   unplugged: ["The microphone is gone", "It was unplugged, or this page may not use it any more. What was said until then stays."],
   "microphone-busy": ["The microphone is busy", "Another program holds it. Close that program, then try again."],
   microphone: ["The microphone does not start", ""],
+  "few-channels": ["The microphone has too few channels", ""],
   "share-denied": ["Nothing was shared", "Choose a tab or a screen in the browser's dialog to caption its sound."],
   "share-silent": ["No sound was shared", "Choose a tab and switch on “Also share tab audio” in the browser's dialog."],
   "share-failed": ["The sound cannot be shared", ""],
