@@ -6,13 +6,16 @@ over. Each is heard as a whole recording and as a stream. Printed is the diariza
 confused speech by the speech there is, no collar, voices matched in the best way; of two at once one is always missed),
 and how often the label of a moment is right so many seconds after it, which is what a word gets that is confirmed then.
 
-`-m MODEL` also counts words. "A wrong voice": the label is of nobody who speaks in the word's middle. Word errors are
-with attribution, by concatenation (cpWER): what was written under a label, in its order, against all that a voice says,
-labels and voices matched so that the errors are fewest; what is left over of either counts as inserted or deleted. Next
-to it stand the errors where each word is given to whoever speaks in its middle: the rest is the labels' fault.
+`-m MODEL` also counts words. "A wrong voice": the label is of nobody who speaks in the word's middle; "at a change":
+that lies within a second of where somebody begins to speak. "Confirmed after" counts from a word's end, in audio. Word
+errors are with attribution, by concatenation (cpWER): what was written under a label, in its order, against all that a
+voice says, labels and voices matched so that the errors are fewest; what is left over of either counts as inserted or
+deleted. Next to it stand the errors where each word is given to whoever speaks in its middle: the rest is the labels'
+fault.
 
-`--call TALK.wav TALK.rttm` is a recording with its truth. `--peer PYTHON` hears the same with moonshine-voice, by an
-interpreter that has it. Needs `whispertide models pull speakers`; `-m` needs the laboratory.
+`--call TALK.wav TALK.rttm` is a recording with its truth, `--speech FOLDER` has other voices and their manifest.
+`--peer PYTHON` hears the same with moonshine-voice, by an interpreter that has it. Needs `whispertide models pull
+speakers`; `-m` needs the laboratory.
 """
 
 import argparse
@@ -39,9 +42,10 @@ from whispertide.options import DecodeOptions
 from whispertide.speakers.embedding import load_embedding
 from whispertide.speakers.track import SpeakerTrack
 from whispertide.speakers.whole import WholeTrack
-from whispertide.types import SAMPLE_RATE, FloatArray, IntArray, Word, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, IntArray, Word, seconds, to_samples
 
 SPEECH = Path("../shared/speech")
+NEAR_S = 1.0  # a change of the voice
 FRAME = SAMPLE_RATE // 100
 AFTER_S = (0.3, 0.6, 1.0, 2.0)
 MOST_S = 9  # of a clip
@@ -67,13 +71,13 @@ class Talk:
 Clip = tuple[Path, str]  # and what is said in it
 
 
-def voices_of(prefix: str) -> dict[str, list[Clip]]:
+def voices_of(prefix: str, folder: Path = SPEECH) -> dict[str, list[Clip]]:
     """The clips of each voice whose name begins so, of 2 to 9 s."""
     found: dict[str, list[Clip]] = defaultdict(list)
-    for line in (SPEECH / "manifest.jsonl").read_text().splitlines():
+    for line in (folder / "manifest.jsonl").read_text().splitlines():
         row = json.loads(line)
         if str(row["speaker"]).startswith(prefix) and 2 <= row["seconds"] <= MOST_S:
-            found[row["speaker"]].append((SPEECH / row["file"], row["transcript"] or ""))
+            found[row["speaker"]].append((folder / row["file"], row["transcript"] or ""))
     return {name: clips for name, clips in sorted(found.items()) if len(clips) > 1}
 
 
@@ -199,20 +203,25 @@ def share_right(talk: Talk, moments: Sequence[tuple[int, int]]) -> float:
     return float(right) / max(len(moments), 1)
 
 
-def wrong_words(talk: Talk, words: Sequence[Word]) -> tuple[int, int]:
-    """How many words are of nobody who speaks in their middle, and how many there are where somebody does."""
+def wrong_words(talk: Talk, words: Sequence[Word]) -> tuple[int, int, int]:
+    """How many words are of nobody who speaks in their middle, how many of these lie near a change, and how many words
+    there are where somebody speaks.
+    """
     labels = np.zeros(talk.frames, np.int64)
     for word in words:
         labels[word.start // FRAME : word.end // FRAME + 1] = word.speaker or 0
-    match, wrong, total = best_match(talk, labels), 0, 0
+    match, wrong, near, total = best_match(talk, labels), 0, 0, 0
+    begins = np.flatnonzero((np.diff(talk.truth, axis=1) > 0).any(axis=0))
     for word in words:
         middle = min((word.start + word.end) // 2 // FRAME, talk.frames - 1)
         if not talk.truth[:, middle].any():
             continue
         total += 1
         who = match.get(word.speaker or 0, -1)
-        wrong += who < 0 or not talk.truth[who, middle]
-    return wrong, total
+        if who < 0 or not talk.truth[who, middle]:
+            wrong += 1
+            near += bool(np.abs(begins - middle).min(initial=talk.frames) * FRAME <= to_samples(NEAR_S))
+    return wrong, near, total
 
 
 def errors_with_voices(said: Sequence[Sequence[str]], written: Mapping[int, Sequence[str]]) -> tuple[int, int]:
@@ -261,7 +270,7 @@ def truly_labelled(talk: Talk, words: Sequence[Word]) -> list[Word]:
 
 def talks(args: argparse.Namespace) -> Iterator[Talk]:
     for prefix in args.voices:
-        voices = voices_of(prefix)
+        voices = voices_of(prefix, args.speech)
         for count in (2, 3, 4):
             for seed in range(args.first, args.first + args.each):
                 yield make(voices, count, seed, args.turns)
@@ -293,16 +302,18 @@ def measure_words(talk: Talk, model: str) -> None:
     transcriber, options = load(model, threads=1), DecodeOptions(speakers=MOST)
     document = transcriber.transcribe(talk.audio, options=options)
     blocks = np.array_split(talk.audio, max(1, len(talk.audio) // (SAMPLE_RATE // 2)))
-    events = transcriber.stream(blocks, options=options)
-    streamed = [word for event in events if isinstance(event, Confirmed) for word in event.words]
-    for name, words in (("recording", document.words), ("stream", streamed)):
-        show_words(talk, name, words)
+    confirmed = [event for event in transcriber.stream(blocks, options=options) if isinstance(event, Confirmed)]
+    streamed = [word for event in confirmed for word in event.words]
+    after = [seconds(event.at - word.end) for event in confirmed for word in event.words]
+    show_words(talk, "recording", document.words)
+    show_words(talk, "stream", streamed)
+    print(f"{talk.name:16} stream     confirmed after {np.median(after):.2f} s, {np.mean(after):.2f} s on average")
 
 
 def show_words(talk: Talk, name: str, words: Sequence[Word]) -> None:
-    wrong, total = wrong_words(talk, words)
+    wrong, near, total = wrong_words(talk, words)
     share = 100 * wrong / max(total, 1)
-    line = f"{talk.name:16} {name:9}  {wrong} of {total} words have a wrong voice ({share:.1f} %)"
+    line = f"{talk.name:16} {name:9}  {wrong} of {total} words have a wrong voice ({share:.1f} %), {near} at a change"
     if talk.said:
         errors, spoken = errors_with_voices(talk.said, labelled(words))
         least, _ = errors_with_voices(talk.said, labelled(truly_labelled(talk, words)))
@@ -349,6 +360,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=2, help="conversations of each number of voices")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--speech", type=Path, default=SPEECH, metavar="FOLDER")
     parser.add_argument("--call", nargs=2, action="append", default=[], metavar=("WAV", "RTTM"))
     parser.add_argument("-m", "--model")
     parser.add_argument("--peer", metavar="PYTHON")

@@ -365,8 +365,7 @@ class Session:
         if (taken := self._planner.take(result)) is None:
             return
         planned, verdict = taken
-        label = None if self.speakers is None else self.speakers.label
-        self._state.commit_round(planned, result, verdict, gated=self._gate is not None, label=label)
+        self._state.commit_round(planned, result, verdict, gated=self._gate is not None, labels=self.speakers)
         self._planner.land(planned)
         self._lowered = verdict.level
         if self.tells_lag:

@@ -7,7 +7,7 @@ is left out, put off or settled first (`SessionState.filter_commit`). Time is in
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
@@ -20,9 +20,17 @@ from whispertide.streaming.repetition import BEFORE, CONTEXT, cut_loops, normali
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.streaming.turn_state import PlannedRound, TurnState, Utterance
-from whispertide.types import Word, join_words, seconds
+from whispertide.types import Word, goes_on, join_words, seconds
 
-Label = Callable[[Sequence[Word]], tuple[Word, ...]]  # the words with the numbers of their voices
+
+class Labels(Protocol):
+    """Says whose words they are (`speakers.track`)."""
+
+    def label(self, words: Iterable[Word]) -> tuple[Word, ...]:
+        """The words with the numbers of their voices, as far as these are known."""
+
+    def is_settled(self, word: Word) -> bool:
+        """True if more audio will hardly change the word's label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,18 @@ def _hold_back(utterance: Utterance, commit: Commit, *, certain: bool, is_last: 
     return replace(commit, confirmed=(), closing=None, hypothesis=() if is_last else (*words, *commit.hypothesis))
 
 
+def _await_labels(utterance: Utterance, commit: Commit, labels: Labels, *, is_last: bool) -> Commit:
+    """Words wait until their labels are settled, as these stand once they are confirmed."""
+    words = (*utterance.unsettled, *commit.confirmed)
+    count = (
+        len(words) if is_last else next((n for n, word in enumerate(words) if not labels.is_settled(word)), len(words))
+    )
+    while 0 < count < len(words) and goes_on(words[count].text):
+        count -= 1
+    utterance.unsettled = words[count:]
+    return replace(commit, confirmed=words[:count], hypothesis=(*words[count:], *commit.hypothesis))
+
+
 @dataclass(slots=True)
 class SessionState:
     """The state of a session. `gate` and `speakers` are the states of those, and only set in snapshots.
@@ -188,17 +208,18 @@ class SessionState:
         verdict: Commit,
         *,
         gated: bool,
-        label: Label | None = None,
+        labels: Labels | None = None,
     ) -> None:
-        """A policy's verdict on a result becomes words: the only place where anything is confirmed. `label` says whose
+        """A policy's verdict on a result becomes words: the only place where anything is confirmed. `labels` says whose
         they are.
         """
         plan = planned.plan
-        commit = self.filter_commit(verdict, result, gated=gated)
-        if label is not None:
-            commit = replace(commit, confirmed=label(commit.confirmed), hypothesis=label(commit.hypothesis))
+        commit = self.filter_commit(verdict, result, gated=gated, labels=labels)
+        if labels is not None:
+            confirmed, hypothesis = labels.label(commit.confirmed), labels.label(commit.hypothesis)
+            commit = replace(commit, confirmed=confirmed, hypothesis=hypothesis)
             if self.turns.closing is not None:
-                (self.turns.closing,) = label((self.turns.closing,))
+                (self.turns.closing,) = labels.label((self.turns.closing,))
         self._note_language(result, planned.at)
         stats = replace(result.stats, round_id=plan.id, window_start=plan.window.start, window_end=plan.window.end)
         change = self.transcript.apply(commit, end=plan.window.end)
@@ -206,9 +227,12 @@ class SessionState:
         if plan.ends_turn:
             self.show(self.transcript.drop_hypothesis(), planned.at, stats=stats)
 
-    def filter_commit(self, verdict: Commit, result: RoundResult[Any], *, gated: bool) -> Commit:
-        """The verdict without words that are unlikely where it is noisy, or that may be a click, and without loops in
-        the guess; with the mark that was left to what follows. The state notes what that needs to know.
+    def filter_commit(
+        self, verdict: Commit, result: RoundResult[Any], *, gated: bool, labels: Labels | None = None
+    ) -> Commit:
+        """The verdict without words that are unlikely where it is noisy, or that may be a click, or whose `labels` are
+        not settled, and without loops in the guess; with the mark that was left to what follows. The state notes what
+        that needs to know.
 
         `gated`: a voice gate finds the utterances.
         """
@@ -219,6 +243,8 @@ class SessionState:
         commit, turns.chances = drop_unlikely(verdict, turns.chances, utterance.words, below)
         certain = not gated or turns.is_certain(utterance, result.plan.window.end)
         commit = _hold_back(utterance, commit, certain=certain, is_last=result.plan.is_last)
+        if labels is not None:
+            commit = _await_labels(utterance, commit, labels, is_last=result.plan.is_last)
         # Where every utterance is a turn, nothing follows that the mark could wait for.
         if commit.closing is not None and not (gated and self.recipe.schedule.turn_pause):
             commit = replace(commit, confirmed=(*commit.confirmed, commit.closing), closing=None)

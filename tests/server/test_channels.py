@@ -46,6 +46,25 @@ async def test_what_concerns_all_is_answered_once() -> None:
         assert len(one.said("ConfigureSuccess")) == 1
 
 
+async def test_an_error_of_the_client_is_told_once() -> None:
+    async with served() as (server, _), client(server, path=STEREO) as one:
+        await one.send({"type": "Sing"}, {"type": "Dance"}, {"type": "CloseStream"})
+        assert await one.rest() == 1000
+        assert len(one.said("Error")) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "code"),
+    [(STEREO, (), 1011), (STEREO.replace("linear16", "opus").replace("16000", "48000"), (b"\xff" * 50,), 1008)],
+    ids=["silence", "no audio"],
+)
+async def test_an_error_that_ends_the_stream_is_told_once(path: str, sent: tuple[bytes, ...], code: int) -> None:
+    async with served(limited(idle_s=0.2)) as (server, _), client(server, path=path) as one:
+        await one.send(*sent)
+        assert await one.rest() == code
+        assert len(one.said("Error")) == 1
+
+
 async def test_one_channel_without_a_place_ends_both() -> None:
     async with served(limited(sessions=1)) as (server, hub), client(server, path=STEREO) as one:
         assert await one.rest() == 1013

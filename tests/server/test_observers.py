@@ -64,6 +64,13 @@ def test_who_fails_is_told_of_nothing_more_and_the_others_are(
     assert failures(caplog) == ["the broken of a session failed; it goes on without"]
 
 
+def test_who_is_added_again_counts_as_whole() -> None:
+    observers = Observers[str]("a-session")
+    observers.add("live", "broadcast", breaks)
+    observers.add("live", "broadcast", Heard)
+    assert (observers.dropped, "broadcast" in observers) == (set(), True)
+
+
 def test_who_cannot_begin_is_as_one_who_fails(caplog: pytest.LogCaptureFixture) -> None:
     observers = Observers[str]("a-session")
     observers.add("live", "recording", breaks)

@@ -271,6 +271,8 @@ async def test_captions_that_fail_close_their_viewers_and_the_speaker_can_share_
             assert await viewer.code() == FAILED[0]
             assert viewer.socket.close_reason == FAILED[1]
         assert hub.broadcasts.find(made["key"]) is None
+        told = await speaker.until("problem")
+        assert (told["kind"], told["fatal"]) == ("not_shared", False)
         monkeypatch.setattr(Captions, "take", take)
         assert await address(server, session, made["secret"]) == made
         async with watching(server, made["path"]) as viewer:
@@ -278,6 +280,7 @@ async def test_captions_that_fail_close_their_viewers_and_the_speaker_can_share_
             await viewer.until_words(1)
         assert await speaker.rest() == 1000
     assert speaker.text == TEXT
+    assert len(speaker.said("problem")) == 1, "the address is open again"
     (line,) = [line for line in caplog.records if line.levelno >= logging.ERROR]
     assert line.getMessage() == "the broadcast of a session failed; it goes on without"
 

@@ -1,6 +1,6 @@
 """Labels in a session: on confirmed words and guesses, in snapshots, and nowhere where nobody asked."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,15 +16,19 @@ from whispertide.types import FloatArray, Word
 
 @dataclass
 class CountingTrack:
-    """Labels all words by how many portions were heard."""
+    """Labels all words by how many portions were heard; `settled` says of which words that stays."""
 
     portions: list[int] = field(default_factory=list)
+    settled: Callable[[Word], bool] = lambda word: True
 
     def feed(self, samples: FloatArray) -> None:
         self.portions.append(len(samples))
 
     def label(self, words: Iterable[Word]) -> tuple[Word, ...]:
         return tuple(replace(word, speaker=len(self.portions)) for word in words)
+
+    def is_settled(self, word: Word) -> bool:
+        return self.settled(word)
 
     def snapshot(self) -> Any:
         return list(self.portions)
@@ -53,11 +57,35 @@ def test_confirmed_words_and_guesses_have_labels_and_confirmed_ones_keep_theirs(
     assert max(word.speaker or 0 for word in words_of(later, Confirmed)) > max(word.speaker or 0 for word in early)
 
 
+def test_a_word_is_a_guess_until_its_label_is_settled_and_then_has_the_later_one() -> None:
+    usual, waiting = CountingTrack(), CountingTrack()
+    waiting.settled = lambda word: len(waiting.portions) > 4
+    first, early = push(session := labelled(waiting), 2.0), words_of(push(labelled(usual), 2.0), Confirmed)
+    assert early
+    assert not words_of(first, Confirmed)
+    guess = [event for event in first if isinstance(event, Hypothesis)][-1].words
+    assert [word.text for word in guess[: len(early)]] == [word.text for word in early]
+    later = words_of(push(session, 4.0), Confirmed)
+    assert [word.text for word in later[: len(early)]] == [word.text for word in early]
+    assert min(word.speaker or 0 for word in later) > 4
+
+
+def test_words_wait_for_the_one_before_them_and_for_no_label_after_the_end() -> None:
+    never, usual = CountingTrack(settled=lambda word: word.start > 8_000), CountingTrack()
+    session, other = labelled(never), labelled(usual)
+    events = push(session, 4.0)
+    assert words_of(events, Hypothesis)
+    assert not words_of(events, Confirmed)
+    ended = words_of(session.finish(), Confirmed)
+    said = words_of(push(other, 4.0) + other.finish(), Confirmed)
+    assert [word.text for word in ended] == [word.text for word in said]
+
+
 def test_a_session_that_goes_on_from_a_snapshot_has_the_same_labels() -> None:
-    session, other = labelled(CountingTrack()), labelled(CountingTrack())
+    session, other = (labelled(CountingTrack(settled=lambda word: word.end < 20_000)) for _ in range(2))
     push(session, 2.0)
     other.restore(session.snapshot())
-    assert push(other, 4.0) == push(session, 4.0)
+    assert push(other, 4.0) + other.finish() == push(session, 4.0) + session.finish()
 
 
 def test_without_speakers_a_word_says_nothing_of_them() -> None:

@@ -11,7 +11,7 @@ from whispertide.audio import silero
 from whispertide.errors import OptionError
 from whispertide.speakers import track as module
 from whispertide.speakers.track import SpeakerTrack
-from whispertide.types import to_samples
+from whispertide.types import Word, to_samples
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +61,45 @@ def test_a_label_of_a_guess_may_change_when_more_is_heard() -> None:
     track.feed(spoken((2, 3)))
     (late,) = track.label([early])
     assert (early.speaker, late.speaker) == (1, 2)
+
+
+def test_within_a_turn_a_label_is_settled_as_soon_as_its_word_was_heard() -> None:
+    track = SpeakerTrack(ScriptedEmbedding(), 4)
+    track.feed(spoken((1, 4.096)))
+    assert track.is_settled(word("hello", 3.6, 4.0))
+    assert not track.is_settled(word("there", 4.0, 4.2))
+
+
+def test_after_a_change_a_label_is_settled_once_the_new_voice_is_known() -> None:
+    track = SpeakerTrack(ScriptedEmbedding(), 4)
+    track.feed(spoken((1, 4.096), (2, 0.512)))
+    later = word("hello", 4.2, 4.5)
+    track.feed(spoken((2, 0.512)))
+    assert (track.label([later])[0].speaker, track.is_settled(later)) == (1, False)
+    track.feed(spoken((2, 0.512)))
+    assert (track.label([later])[0].speaker, track.is_settled(later)) == (2, True)
+
+
+def test_a_settled_label_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SURE", 0.99)  # a little of another voice makes the script's vectors hardly unlike
+    track, talk = SpeakerTrack(ScriptedEmbedding(), 4), spoken((1, 4), (0, 0.5), (2, 4), (0, 0.5), (1, 3), (0, 0.5))
+    words = [word("w", at / 10, at / 10 + 0.3) for at in range(120)]
+    settled: dict[Word, int | None] = {}
+    for start in range(0, len(talk), 1600):
+        track.feed(talk[start : start + 1600])
+        heard = [each for each in words if each.end <= start + 1600 and each not in settled and track.is_settled(each)]
+        settled |= {each: track.speaker(each.start, each.end) for each in heard}
+    assert len(settled) > 110
+    assert all(track.speaker(each.start, each.end) == speaker for each, speaker in settled.items())
+
+
+def test_no_label_is_waited_for_without_end() -> None:
+    track = SpeakerTrack(ScriptedEmbedding(), 4)
+    track.feed(spoken((1, 4), (0, 4)))
+    quiet = word("oh", 7.4, 7.6)
+    assert not track.is_settled(quiet)
+    track.feed(spoken((0, 1.6)))
+    assert track.is_settled(quiet)
 
 
 def test_the_rest_of_a_word_has_its_voice() -> None:

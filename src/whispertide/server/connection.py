@@ -326,7 +326,7 @@ class Connection:
         live = self.live
         if live is None or self._closing or self._started is not None:
             return
-        self._say_whether_durable(live)
+        self._say_what_is_lost(live)
         # With something to say anyway any progress is told, else one second of audio at a time.
         if live.safe - self._safe >= (1 if live.outbox.waiting else SAMPLE_RATE):
             self._safe = live.safe
@@ -354,13 +354,18 @@ class Connection:
             self._processed = live.processed
             self._perform(self.protocol.processed(live.processed))
 
-    def _say_whether_durable(self, live: LiveSession) -> None:
-        outage = self.hub.outage(live)
-        if outage and "not_durable" not in self._complained:
-            self._complained.add("not_durable")
-            self.problem("not_durable", f"the journal cannot be written; {outage}", fatal=False)
-        elif not outage:
-            self._complained.discard("not_durable")
+    def _say_what_is_lost(self, live: LiveSession) -> None:
+        outage, unshared = self.hub.outage(live), "broadcast" in live.observers.dropped
+        self._complain("not_durable", f"the journal cannot be written; {outage}" if outage else "")
+        self._complain("not_shared", "nobody can read these captions any more; share them again" if unshared else "")
+
+    def _complain(self, kind: base.ProblemKind, why: str) -> None:
+        """Tell the client, once until it is well again: then there is no `why`."""
+        if not why:
+            self._complained.discard(kind)
+        elif kind not in self._complained:
+            self._complained.add(kind)
+            self.problem(kind, why, fatal=False)
 
     def _tell(self, events: list[Event]) -> None:
         if events:

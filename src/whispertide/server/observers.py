@@ -72,7 +72,7 @@ class Observer(Generic[S]):
 class Observers(Generic[S]):
     """The observers of one session, by their names. Calls come from the event loop and from a worker thread.
 
-    `dropped` are the names of those that have failed.
+    `dropped` are the names of those that have failed, and were not added again.
     """
 
     session: str
@@ -86,6 +86,7 @@ class Observers(Generic[S]):
         """Let another one follow, in place of one of this name."""
         try:
             self._by_name[name] = make()
+            self.dropped.discard(name)
         except Exception as error:
             self._drop(live, name, error)
 

@@ -42,23 +42,26 @@ class Voice:
 class Voices:
     """The voices of one stream, `most` at most.
 
-    `waiting` are odd vectors and their keys; `moved`, after an `assign`, the keys whose voice is now the newest one;
-    `before` the numbers of voices that were forgotten.
+    `waiting` are odd vectors and their keys; `before` the numbers of voices that were forgotten. After an `assign`,
+    `moved` are the keys whose voice is now the newest one, and `likeness` is the cosine of the vector with its voice,
+    as that was before it.
     """
 
     most: int
     known: list[Voice] = field(default_factory=list)
     waiting: list[tuple[int, FloatArray]] = field(default_factory=list)
     moved: tuple[int, ...] = ()
+    likeness: float = 1.0
     before: int = 0
 
     def assign(self, vector: FloatArray, key: int) -> int:
         """The number of the voice of a vector of length 1, from 1; `key` names the vector in `moved` later."""
-        self.moved = ()
+        self.moved, self.likeness = (), 1.0
         if not self.known:
             return self._begin(vector)
         scores = [voice.near(vector) for voice in self.known]
         best = int(np.argmax(scores))
+        self.likeness = scores[best]
         if scores[best] >= NEAR:
             self.known[best].add(vector)
             return self.before + best + 1
@@ -68,12 +71,16 @@ class Voices:
         if not alike:
             self.waiting = [*self.waiting, (key, vector)][-_WAITING:]
             return self.before + best + 1
-        number = self._begin(vector)
+        number, self.likeness = self._begin(vector), 1.0
         for _, odd in alike:
             self.known[-1].add(odd)
         self.moved = tuple(other for other, _ in alike)
         self.waiting = [(other, odd) for other, odd in self.waiting if other not in self.moved]
         return number
+
+    def waits(self, key: int) -> bool:
+        """True if the vector of this key was odd, and may still be of a new voice."""
+        return any(other == key for other, _ in self.waiting)
 
     def _begin(self, vector: FloatArray) -> int:
         self.known.append(Voice(vector.copy()))

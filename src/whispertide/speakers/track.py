@@ -3,12 +3,14 @@
     track = SpeakerTrack(embedding, most=4)
     track.feed(samples)              # in any portions: the labels are the same
     words = track.label(words)       # by what has been heard so far
+    track.is_settled(word)           # its label is that which it would get later, too
 
 Every `STEP` of audio the last `LENGTH` are heard, if somebody speaks in them, and their vector goes to a voice
 (`clusters`). So a moment is heard in several stretches; the one whose middle is nearest knows best who it was. Of the
-newest half stretch that is still to come: a word's label may change while the word is a guess, and does not once the
-word is confirmed, as nobody asks again. The vectors of past stretches are not kept, but for the few that wait for their
-voice. Knows nothing of sessions. Time is in samples.
+newest half stretch that is still to come. Where the newest stretch is surely of the voice of the one before it, it
+tells as much; where it is not, the voice may be changing, and a word's label is not settled before that one came. The
+vectors of past stretches are not kept, but for the few that wait for their voice. Knows nothing of sessions. Time is in
+samples.
 """
 
 from bisect import bisect_left
@@ -28,25 +30,31 @@ _VOICED = 0.5  # probability of speech in a block
 _LEAST_VOICED = 0.35  # of the blocks of a stretch
 _KEPT = to_samples(120)  # labels of older audio: no word is confirmed so late
 _REACH = to_samples(3)  # a word further from any speech that was heard has no label
+_SURE = 0.65  # cosine with its voice from which a stretch has nobody else in it
+_LONGEST = to_samples(2)  # after the middle of a word, in which its label settles
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A stretch that was heard: its middle, and the number of its voice."""
+    """A stretch that was heard: its middle, the number of its voice, and whether it surely is nobody else's."""
 
     middle: int
     speaker: int
+    is_sure: bool = True
 
 
 @dataclass(slots=True)
 class TrackState:
-    """The state of a track. `voiced`: whether somebody spoke in each of the last blocks."""
+    """The state of a track. `voiced`: whether somebody spoke in each of the last blocks; `heard_to`: the end of the
+    newest stretch.
+    """
 
     voices: Voices
     audio: AudioBuffer = field(default_factory=AudioBuffer)
     detector: SileroState | None = None
     judged: int = 0
     voiced: tuple[bool, ...] = ()
+    heard_to: int = 0
     heard: list[Heard] = field(default_factory=list)
 
     def copy(self) -> "TrackState":
@@ -112,14 +120,35 @@ class SpeakerTrack:
             labelled.append(replace(word, speaker=before or self.speaker(word.start, word.end)))
         return tuple(labelled)
 
+    def is_settled(self, word: Word) -> bool:
+        """True if the word's label will stay, as far as can be told: the stretch in whose middle it lies was heard and
+        does not wait for its voice, or no change of the voice is in sight. After 2 s every label is settled.
+        """
+        state, middle = self._state, (word.start + word.end) // 2
+        if state.judged - middle >= _LONGEST:
+            return True
+        nearest = self._nearest(middle)
+        if nearest is None or state.voices.waits(nearest.middle):
+            return False
+        listened = state.judged - state.judged % STEP
+        return listened - LENGTH // 2 >= middle or (state.heard_to == listened >= word.end and self._goes_on())
+
+    def _goes_on(self) -> bool:
+        """True if the newest stretch is surely of the voice of the one before it."""
+        last = self._state.heard[-2:]
+        return len(last) == 2 and last[1].is_sure and last[0].speaker == last[1].speaker
+
     def speaker(self, start: int, end: int) -> int | None:
         """The number of the voice from `start` to `end`: that of the stretch in whose middle this lies most nearly."""
-        middle, heard = (start + end) // 2, self._state.heard
+        nearest = self._nearest((start + end) // 2)
+        return None if nearest is None else nearest.speaker
+
+    def _nearest(self, middle: int) -> Heard | None:
+        """The stretch whose middle is nearest to a sample; None: no speech was heard near it."""
+        heard = self._state.heard
         after = bisect_left(heard, middle, key=lambda one: one.middle)
         nearest = min(heard[max(0, after - 1) : after + 1], key=lambda one: abs(one.middle - middle), default=None)
-        if nearest is None or abs(nearest.middle - middle) > _REACH:
-            return None
-        return nearest.speaker
+        return None if nearest is None or abs(nearest.middle - middle) > _REACH else nearest
 
     def snapshot(self) -> TrackState:
         """The state, for `restore`."""
@@ -138,7 +167,8 @@ class SpeakerTrack:
         number = state.voices.assign(self._embedding.vector(state.audio.read(start, end)), middle)
         if moved := state.voices.moved:
             state.heard = [replace(one, speaker=number) if one.middle in moved else one for one in state.heard]
-        state.heard.append(Heard(middle, number))
+        state.heard.append(Heard(middle, number, state.voices.likeness >= _SURE))
+        state.heard_to = end
         if self._kept is not None:
             oldest = end - self._kept
             while state.heard and state.heard[0].middle < oldest:

@@ -28,6 +28,7 @@ class Utterance:
     spoken     whether any of its words is confirmed
     words      how many of them the policy has confirmed, written or not
     withheld   confirmed words that wait until it is certain that it is no click
+    unsettled  confirmed words that wait until it is clear whose they are
     spent      how long the newest round that came back was computed, in samples; 0 where audio does not come live
     due_at     how much audio there was when its next round came due; None: it has not yet
     unfinished whether the last confirmed word leaves a sentence open
@@ -50,6 +51,7 @@ class Utterance:
     language: str | None = None
     words: int = 0
     withheld: tuple[Word, ...] = ()
+    unsettled: tuple[Word, ...] = ()
     spent: int = 0
     due_at: int | None = None
     encoder: EncoderState | None = None

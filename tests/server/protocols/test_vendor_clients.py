@@ -185,17 +185,21 @@ def test_openai_realtime_as_older_clients_speak_it(served: Served, clip: FloatAr
 # --- Deepgram ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rate", [pytest.param(48_000, marks=pytest.mark.soak), 8_000])
-def test_deepgram_live(served: Served, clip: FloatArray, rate: int) -> None:
+def deepgram_client(port: int) -> tuple[Any, Any]:
+    """A client of Deepgram's SDK for this server, and the name of its event for a message."""
     deepgram = pytest.importorskip("deepgram", reason="Deepgram's SDK is not installed: pip install deepgram-sdk")
     environment = pytest.importorskip("deepgram.environment").DeepgramClientEnvironment
-    message_event = pytest.importorskip("deepgram.core.events").EventType.MESSAGE
-
-    address = f"127.0.0.1:{served.port}"
+    address = f"127.0.0.1:{port}"
     places = {"base": f"http://{address}", "production": f"ws://{address}", "agent": f"ws://{address}"}
     client = deepgram.DeepgramClient(
         api_key="anything", environment=environment(**places, agent_rest=f"http://{address}")
     )
+    return client, pytest.importorskip("deepgram.core.events").EventType.MESSAGE
+
+
+@pytest.mark.parametrize("rate", [pytest.param(48_000, marks=pytest.mark.soak), 8_000])
+def test_deepgram_live(served: Served, clip: FloatArray, rate: int) -> None:
+    client, message_event = deepgram_client(served.port)
     data = pcm(clip, rate)
     messages: list[Any] = []
     with client.listen.v1.connect(
@@ -222,6 +226,34 @@ def test_deepgram_live(served: Served, clip: FloatArray, rate: int) -> None:
     words = [word for message in finals for word in message.channel.alternatives[0].words]
     assert all(0 <= word.start <= word.end <= len(clip) / SAMPLE_RATE + 0.01 for word in words)
     served.check(" ".join(filter(None, (message.channel.alternatives[0].transcript for message in finals))))
+
+
+def test_deepgram_keeps_channels_apart(served: Served, clip: FloatArray) -> None:
+    client, message_event = deepgram_client(served.port)
+    late = np.concatenate([np.zeros(SAMPLE_RATE // 2, np.float32), clip])
+    left = np.pad(clip, (0, len(late) - len(clip)))
+    before, messages = len(served.watcher.sessions), list[Any]()
+    with client.listen.v1.connect(
+        model="nova-3", encoding="linear16", sample_rate="16000", channels="2", multichannel="true",
+    ) as connection:  # fmt: skip
+        connection.on(message_event, messages.append)
+        listener = threading.Thread(target=connection.start_listening)
+        listener.start()
+        for piece in pieces(pcm(np.stack([left, late], axis=1)), 4 * SAMPLE_RATE):
+            connection.send_media(piece)
+        connection.send_close_stream()
+        listener.join(PATIENCE_S)
+        assert not listener.is_alive()
+    assert (messages[-1].type, messages[-1].channels) == ("Metadata", 2)
+    finals = [message for message in messages if message.type == "Results" and message.is_final]
+    texts, starts = [], []
+    for channel in (0, 1):
+        heard = [message.channel.alternatives[0] for message in finals if message.channel_index == [channel, 2]]
+        texts.append(" ".join(filter(None, (one.transcript for one in heard))))
+        starts.append(next(word.start for one in heard for word in one.words))
+    assert sorted(texts) == sorted(session.text for session in served.watcher.sessions[before:])
+    assert all(len(text.split()) > 5 for text in texts)
+    assert starts[1] - starts[0] == pytest.approx(0.5, abs=0.25)
 
 
 def test_deepgram_as_the_guide_has_it(served: Served, clip: FloatArray, tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ class KnownVoices:
     def snapshot(self) -> None:
         return None
 
+    def is_settled(self, word: Word) -> bool:
+        return True
+
     def label(self, words: Sequence[Word]) -> tuple[Word, ...]:
         return tuple(replace(word, speaker=1 + (int(re.sub("[^0-9]", "", word.text)) // 5) % 2) for word in words)
 

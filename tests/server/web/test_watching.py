@@ -13,6 +13,7 @@ from websockets.sync.connection import Connection
 from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import SILENCE, TEXT
 from served_page import STATE
+from whispertide.server.captions import Captions
 
 pytestmark = SLOW_IN_CHROMIUM
 
@@ -160,6 +161,32 @@ def test_a_connection_that_breaks_costs_no_word(viewer: Page, address: str) -> N
             assert words(viewer) == TEXT, "what was read stays"
     finally:
         viewer.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+
+
+def test_the_speaker_is_told_when_the_server_drops_their_address(tab: Page, address: str) -> None:
+    tab.click("#share-show")
+    tab.click("#share-open")
+    tab.wait("Boolean(document.querySelector('#share-code svg'))")
+    url = str(tab.evaluate("document.getElementById('share-address').value"))
+    tab.evaluate("document.getElementById('share').close()")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Captions, "take", broken)
+        tab.click("#record")
+        tab.wait("document.getElementById('problem-title').checkVisibility()")
+    assert tab.text("#problem-title") == "Nobody can read along any more"
+    assert tab.evaluate(f"{STATE}") == "live", "the captions go on"
+    assert tab.evaluate("document.getElementById('share-show').getAttribute('aria-pressed')") == "false"
+    tab.click("#share-show")
+    tab.click("#share-open")
+    tab.wait("document.getElementById('share-end').checkVisibility()")
+    assert tab.evaluate("document.getElementById('share-address').value") == url, "viewers have it already"
+    tab.click("#share-end")
+    tab.wait("document.getElementById('share-open').checkVisibility()")
+    tab.evaluate("document.getElementById('share').close()")
+
+
+def broken(*_: object) -> bool:
+    raise KeyError("a defect")
 
 
 SLOWLY_MADE = """(() => {  // an address is asked for once more, and ended before the answer is there

@@ -128,6 +128,7 @@ ProblemKind = Literal[
     "internal",  # the server failed
     "taken_over",  # another server goes on with the session
     "not_durable",  # the journal cannot be written: what is said meanwhile may be lost, or captions wait
+    "not_shared",  # the address where others read the captions is closed
 ]
 
 
@@ -301,6 +302,7 @@ CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
         "internal": 1011,
         "taken_over": 4001,
         "not_durable": 1011,  # never fatal
+        "not_shared": 1011,  # nor this
     }
 )
 

@@ -24,6 +24,8 @@ _DONE = frozenset(
     {"model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms"}
     | {"vad_events", "keyterm", "keywords", "punctuate"}
 )
+# Problems of what the client says, or of the server: where channels are apart all of them have these.
+_SHARED = frozenset({"bad_request", "bad_setting", "too_large", "too_fast", "idle", "shutdown"})
 _MOST_WARNINGS = 40  # their service has fewer parameters
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
@@ -159,18 +161,20 @@ class DeepgramProtocol(DeepgramStream):
         return self._utterance_end()
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """Send an error message; some have a close code of their own there."""
-        error = messages.reply(type="Error", variant=problem.kind, description=problem.message, message=problem.message)
+        """Send an error message, once if all channels have it; some have a close code of their own there."""
+        text = problem.message
+        error = messages.reply(type="Error", variant=problem.kind, description=text, message=text)
+        told = (error,) if self._is_first or problem.kind not in _SHARED else ()
         if not problem.fatal:
-            return (error,)
+            return told
         rest = [*self._release(from_finalize=False), *self._final()]
         if problem.kind == "idle":
-            return (*rest, error, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
+            return (*rest, *told, base.Close(1011, "NET-0001: neither audio nor a KeepAlive came"))
         if problem.kind == "bad_request":
-            return (*rest, error, BAD_AUDIO)
+            return (*rest, *told, BAD_AUDIO)
         if problem.kind == "shutdown":
-            return (*rest, error, *self._summary())
-        return (*rest, error)
+            return (*rest, *told, *self._summary())
+        return (*rest, *told)
 
     # --- results -----------------------------------------------------------------------------------------------------
 

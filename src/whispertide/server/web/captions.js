@@ -26,17 +26,23 @@ function pauseFor(age, sentenceOver) {
   return age < 80 ? 0.5 : 0; // somebody who never pauses gets paragraphs all the same
 }
 
+function isNewParagraph(word, { start, end, last, speaker }) {
+  if (!last) return true; // it began with a guess, at another time
+  if (word.speaker !== speaker && !goesOn(word.text)) return true;
+  const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
+  return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
+}
+
 const spaced = (text) => (/^\s/u.test(text) ? " " : "");
 
 export class Captions {
-  #paragraph = null; // { row, start, end, last }
+  #lines = new Map(); // by channel: { paragraph: { row, start, end, last, speaker } or null, guess }
   #paragraphs = []; // all of them
   #words = []; // { start, span }
   #marked = null;
   #origin = 0; // where the present recording begins: its own clock counts from there
   #playable = false; // the present recording is a file that can be played
   #source = null; // the row with the present file's name
-  #guess = element("span", "guess");
   #bigGuess = element("span", "guess");
   #bigSpeaker = null; // whose words the newest big ones are
   #following = true;
@@ -47,7 +53,6 @@ export class Captions {
    */
   constructor({ scroller, list, log, big, bigSecond, jump, play, nameOf, rename }) {
     Object.assign(this, { scroller, list, log, big, bigSecond, jump, play, nameOf, rename });
-    this.#guess.setAttribute("aria-hidden", "true");
     this.big.append(this.#bigGuess);
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     jump.addEventListener("click", () => this.#follow());
@@ -61,15 +66,15 @@ export class Captions {
     for (const part of [this.list, this.log, this.big]) part.lang = code ?? "";
   }
 
-  /** Words that will not change. */
-  add(words) {
-    this.show(words);
+  /** Words that will not change. Where channels are apart, those of one go on in a line of their own. */
+  add(words, channel) {
+    this.show(words, channel);
     this.announce(words.map((word) => word.text).join("").trim());
   }
 
   /** The same without a word to screen readers. */
-  show(words) {
-    for (const word of words) this.#addWord(word);
+  show(words, channel) {
+    for (const word of words) this.#addWord(word, this.#line(channel));
     this.#trimBig();
   }
 
@@ -92,12 +97,22 @@ export class Captions {
   }
 
   /** The words that may still change. */
-  showGuess(words) {
+  showGuess(words, channel) {
+    const line = this.#line(channel);
     const text = words.map((word) => word.text).join("");
-    if (!text && !this.#paragraph?.last) this.#close(); // the guess came to nothing
-    if (text && !this.#paragraph) this.#newParagraph(words[0].start, words[0].speaker);
-    this.#guess.textContent = text;
-    this.#bigGuess.textContent = text;
+    if (!text && !line.paragraph?.last) this.#close(line); // the guess came to nothing
+    if (text && !line.paragraph) this.#newParagraph(line, words[0].start, words[0].speaker);
+    line.guess.textContent = text;
+    this.#bigGuess.textContent = [...this.#lines.values()].map(({ guess }) => guess.textContent).join("");
+  }
+
+  #line(channel = 0) {
+    if (!this.#lines.has(channel)) {
+      const guess = element("span", "guess");
+      guess.setAttribute("aria-hidden", "true");
+      this.#lines.set(channel, { paragraph: null, guess });
+    }
+    return this.#lines.get(channel);
   }
 
   /** All of a transcript that was kept. */
@@ -122,8 +137,9 @@ export class Captions {
     this.bigSecond.textContent = text;
   }
 
-  endTurn() {
-    this.showGuess([]);
+  /** Of one channel, or of all. */
+  endTurn(channel) {
+    for (const each of channel === undefined ? [...this.#lines.keys()] : [channel]) this.showGuess([], each);
   }
 
   /** A recording begins at a sample; `playable` if it is a file that can be played, which its `name` stands above. */
@@ -131,7 +147,7 @@ export class Captions {
     this.endTurn();
     this.#origin = at;
     this.#playable = playable;
-    this.#close();
+    for (const line of this.#lines.values()) this.#close(line);
     if (name) {
       this.#source = element("li", "source");
       this.#source.append(element("strong", "", name));
@@ -150,24 +166,24 @@ export class Captions {
     this.list.replaceChildren();
     this.log.replaceChildren();
     this.big.replaceChildren(this.#bigGuess);
-    this.#paragraph = this.#marked = this.#bigSpeaker = null;
+    this.#marked = this.#bigSpeaker = null;
+    this.#lines.clear();
     this.#words = [];
     this.#paragraphs = [];
-    this.bigSecond.textContent = "";
-    this.showGuess([]);
+    this.bigSecond.textContent = this.#bigGuess.textContent = "";
   }
 
-  #addWord(word) {
+  #addWord(word, line) {
     const { text } = word;
-    if (this.#isNewParagraph(word)) this.#close();
-    if (!this.#paragraph) this.#newParagraph(word.start, word.speaker);
-    const paragraph = this.#paragraph;
+    if (isNewParagraph(word, line.paragraph ?? {})) this.#close(line);
+    if (!line.paragraph) this.#newParagraph(line, word.start, word.speaker);
+    const { paragraph, guess } = line;
     const span = element("span", "word", text.trim());
     const sure = typeof word.probability === "number" ? ` · ${Math.round(100 * word.probability)} %` : "";
     span.dataset.tip = `${clock(word.start - this.#origin, 1)} – ${clock(word.end - this.#origin, 1)}${sure}`;
     if (typeof word.probability === "number" && word.probability < 0.2) span.classList.add("unsure");
-    if (paragraph.last || !spaced(text)) this.#guess.before(spaced(text));
-    this.#guess.before(span);
+    if (paragraph.last || !spaced(text)) guess.before(spaced(text));
+    guess.before(span);
     this.#words.push({ start: word.start, span });
     Object.assign(paragraph, { last: text.trim(), end: word.end });
     this.#addBig(text, paragraph.speaker); // the rest of a word is its first part's
@@ -180,27 +196,19 @@ export class Captions {
     this.#bigSpeaker = speaker;
   }
 
-  #isNewParagraph(word) {
-    const { start, end, last, speaker } = this.#paragraph ?? {};
-    if (!last) return true; // it began with a guess, at another time
-    if (word.speaker !== speaker && !goesOn(word.text)) return true;
-    const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
-    return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
-  }
-
-  #newParagraph(start, speaker) {
+  #newParagraph(line, start, speaker) {
     const row = element("li", this.#playable ? "paragraph playable" : "paragraph");
     const time = element("time", "", clock(start - this.#origin));
     const text = paragraph();
-    text.append(this.#guess);
+    text.append(line.guess);
     row.append(this.#playable ? playButton(time) : time, text);
     if (speaker != null) {
       row.dataset.voice = colourOf(speaker);
       row.insertBefore(nameField(speaker, this.nameOf(speaker)), text);
     }
     this.list.append(row);
-    this.#paragraph = { row, start, end: start, last: "", speaker };
-    this.#paragraphs.push(this.#paragraph);
+    line.paragraph = { row, start, end: start, last: "", speaker };
+    this.#paragraphs.push(line.paragraph);
   }
 
   /** The user gave a voice a name, wherever it stands. */
@@ -226,12 +234,13 @@ export class Captions {
     return inner.bottom > outer.top && inner.top < outer.bottom;
   }
 
-  #close() {
-    if (this.#paragraph && !this.#paragraph.last) {
-      this.#paragraph.row.remove();
-      this.#paragraphs.pop();
+  #close(line) {
+    const { paragraph } = line;
+    if (paragraph && !paragraph.last) {
+      paragraph.row.remove();
+      this.#paragraphs = this.#paragraphs.filter((one) => one !== paragraph);
     }
-    this.#paragraph = null;
+    line.paragraph = null;
   }
 
   #trimBig() {

@@ -2,6 +2,7 @@
 
 import { Batch, isOfFile } from "./batch.js";
 import { Captions } from "./captions.js";
+import { ChannelSessions } from "./channels.js";
 import { copyText, save, render } from "./downloads.js";
 import { acceptChoices, acceptDrops, decode, upload } from "./files.js";
 import { Hints } from "./hints.js";
@@ -14,7 +15,7 @@ import { Server } from "./server.js";
 import { Share } from "./share.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { LiveSession } from "./socket.js";
-import { RATE } from "./sound.js";
+import { mono, RATE } from "./sound.js";
 import { TabStorage } from "./storage.js";
 import { showTips } from "./tips.js";
 import { Transcript } from "./transcript.js";
@@ -81,12 +82,14 @@ async function mayBegin() {
 async function record(source) {
   if (!(await mayBegin())) return;
   const recording = (running = prepare(source));
+  const apart = source === "tab" ? 1 : settings.channels;
   try {
-    const stream = await (source === "tab" ? askForSharedSound() : askForMicrophone(settings.microphone));
+    const stream = await (source === "tab" ? askForSharedSound() : askForMicrophone(settings.microphone, apart));
     if (running !== recording) return stream.getTracks().forEach((track) => track.stop()); // stopped before the answer
     settings.offerMicrophones();
-    recording.capture = new Capture(stream, (samples) => heard(recording, samples), () => gone(recording));
-    open(recording);
+    const onSamples = (channels) => heard(recording, channels);
+    recording.capture = new Capture(stream, { apart, onSamples, onEnd: () => gone(recording) });
+    open(recording, apart);
     await recording.capture.start();
     await stayAwake(recording);
   } catch (problem) {
@@ -175,19 +178,21 @@ function begin(recording, { model, recipe, language }) {
   if (recording.file) player.add(recording.file, recording.offset);
 }
 
-function open(recording) {
-  const session = new LiveSession(server, settings.live);
+function open(recording, apart = 1) {
+  const session = apart > 1 ? new ChannelSessions(server, settings.apart, apart) : new LiveSession(server, settings.live);
   recording.session = session;
   session.addEventListener("state", ({ detail }) => changed(recording, detail));
   session.addEventListener("event", ({ detail }) => take(detail, recording));
-  session.addEventListener("forget", () => captions.endTurn());
+  session.addEventListener("forget", ({ detail }) => captions.endTurn(detail?.channel));
+  session.addEventListener("unshared", () => share.lost());
 }
 
-function heard(recording, samples) {
+/** `channels` are those that are kept apart, or one. */
+function heard(recording, channels) {
   if (running !== recording) return;
-  recording.total += samples.length;
-  recording.session.push(samples);
-  gauges.heard(samples, recording.offset + recording.total);
+  recording.total += channels[0].length;
+  recording.session.push(channels.length > 1 ? channels : channels[0]);
+  gauges.heard(mono(channels), recording.offset + recording.total);
 }
 
 async function stop(recording = running) {
@@ -275,7 +280,7 @@ function take(event, recording = null) {
   const words = transcript.take(event);
   const live = recording && !recording.isFile;
   if (words.length) {
-    if (recording) captions.add(words);
+    if (recording) captions.add(words, event.channel);
     else captions.show(words);
     storage.changed();
     if (live) gauges.confirmed(words.map(({ end }) => end - recording.offset), recording.total);
@@ -285,8 +290,8 @@ function take(event, recording = null) {
     captions.translate(transcript.others.at(-1));
     storage.changed();
   }
-  if (event.type === "hypothesis") captions.showGuess(transcript.guess);
-  if (event.type === "turn_end" && !event.eager) captions.endTurn();
+  if (event.type === "hypothesis") captions.showGuess(transcript.guessOf(event.channel), event.channel);
+  if (event.type === "turn_end" && !event.eager) captions.endTurn(event.channel);
   if (event.type === "language" && recording?.task !== "translate") captions.setLanguage(event.language);
   if (event.type === "lag" && live && !recording.stopping) {
     status.show("live", event.behind > 2 ? `Listening, ${Math.round(event.behind)} s behind` : "Listening");
@@ -294,7 +299,7 @@ function take(event, recording = null) {
   const hint = recording?.hints?.take(event);
   if (hint) notice.show(hint);
   if (event.type === "error" && !event.fatal) notice.show(new Problem("server", event.message));
-  $("empty").hidden ||= words.length > 0 || transcript.guess.length > 0;
+  $("empty").hidden ||= words.length > 0 || transcript.hasGuess;
   if (recording?.isFile) showProgress(recording, event);
 }
 

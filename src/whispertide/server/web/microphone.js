@@ -15,17 +15,22 @@ export function canShareSound() {
   return Boolean(devices?.getDisplayMedia && known.suppressLocalAudioPlayback && globalThis.AudioWorkletNode);
 }
 
-/** Ask for a microphone; "" is the browser's default, and what comes where the one asked for is not there. Throws
- * `Problem`. */
-export async function askForMicrophone(device) {
+/** Ask for a microphone; "" is the browser's default, and what comes where the one asked for is not there. `channels`:
+ * how many it is to have. Throws `Problem`. */
+export async function askForMicrophone(device, channels = 1) {
   if (!globalThis.isSecureContext) throw new Problem("insecure");
   if (!canListen()) throw new Problem("unsupported");
-  const wanted = device ? { deviceId: device } : {};
+  const wanted = { ...(device && { deviceId: device }), ...(channels > 1 && { channelCount: channels }) };
+  let stream;
   try {
-    return await navigator.mediaDevices.getUserMedia({ audio: { ...AS_IT_IS, ...wanted } });
+    stream = await navigator.mediaDevices.getUserMedia({ audio: { ...AS_IT_IS, ...wanted } });
   } catch (error) {
     throw new Problem(KINDS[error.name] ?? "microphone", error.message);
   }
+  const found = stream.getAudioTracks()[0].getSettings().channelCount ?? 1;
+  if (found >= channels) return stream;
+  stream.getTracks().forEach((track) => track.stop());
+  throw new Problem("few-channels", `It has ${found}, and ${channels} were to be kept apart. Choose another microphone, or fewer channels in the settings.`);
 }
 
 const KINDS = {
@@ -60,13 +65,13 @@ export async function listMicrophones() {
   return devices.filter((device) => device.kind === "audioinput" && device.deviceId);
 }
 
-/** Takes the sound of a stream as Int16Array portions, 16 kHz mono, until `stop`. */
+/** Takes the sound of a stream at 16 kHz until `stop`, in portions: an Int16Array for each of the channels that are kept
+ * apart, or one for their mean. */
 export class Capture {
   #stopped = false;
 
-  constructor(stream, onSamples, onEnd) {
-    this.stream = stream;
-    this.onSamples = onSamples;
+  constructor(stream, { apart = 1, onSamples, onEnd }) {
+    Object.assign(this, { stream, apart, onSamples });
     for (const track of stream.getAudioTracks()) track.addEventListener("ended", onEnd);
   }
 
@@ -77,8 +82,11 @@ export class Capture {
       if (!this.#stopped) throw new Problem("unreachable", message); // the first recording loads it from the server
     });
     if (this.#stopped) return;
-    this.node = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
-    this.node.port.onmessage = ({ data }) => (data.length ? this.onSamples(data) : this.drained?.());
+    const { apart } = this;
+    const discrete = { channelCount: apart, channelCountMode: "explicit", channelInterpretation: "discrete" };
+    const options = { numberOfOutputs: 0, processorOptions: { apart }, ...(apart > 1 && discrete) };
+    this.node = new AudioWorkletNode(this.context, "capture", options);
+    this.node.port.onmessage = ({ data }) => (data[0].length ? this.onSamples(data) : this.drained?.());
     this.context.createMediaStreamSource(this.stream).connect(this.node);
     await this.context.resume();
   }

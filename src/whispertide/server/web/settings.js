@@ -6,7 +6,7 @@ import { listMicrophones } from "./microphone.js";
 
 const STORE = "whispertide";
 const KEY = "whispertide.key";
-const CHOICES = ["model", "language", "task", "languages", "keyterms", "prompt", "recipe", "microphone", "second"];
+const CHOICES = ["model", "language", "task", "languages", "keyterms", "prompt", "recipe", "microphone", "channels", "second"];
 const CORRECTED = "corrected"; // in place of a language
 const DETECT = "auto"; // the server takes it for the wish to have the language detected
 const THEMES = ["auto", "light", "dark"];
@@ -46,6 +46,11 @@ export class Settings {
 
   get microphone() {
     return this.#values.microphone;
+  }
+
+  /** How many channels of the microphone are kept apart; 1: they are mixed. */
+  get channels() {
+    return Number(this.form.elements.channels.value);
   }
 
   get key() {
@@ -99,6 +104,11 @@ export class Settings {
     return delay ? { ...start, changes: { delay_s: delay } } : start;
   }
 
+  /** The same where each channel is a speaker: there no voices are told apart, and there is no second line. */
+  get apart() {
+    return { ...this.live, speakers: undefined, translate_to: undefined, correct: undefined };
+  }
+
   get #second() {
     const { value } = this.form.elements.second;
     if (value === CORRECTED) return { correct: true };
@@ -144,6 +154,7 @@ export class Settings {
     const chosen = names.includes(this.#values.recipe) ? this.#values.recipe : hello.recipe;
     this.form.querySelector("#recipes").replaceChildren(...hello.recipes.map((recipe) => choice(recipe, chosen)));
     for (const name of ["languages", "keyterms", "prompt"]) this.#select(name).value = this.#values[name] ?? "";
+    this.#select("channels").value = this.#values.channels ?? "1";
     this.form.querySelector("#voices").hidden = !hello.hears_speakers;
     this.#showWait();
     this.#offerText();

@@ -10,6 +10,7 @@ const LOOPBACK = /^(localhost|127\..*|\[::1\]|.*\.localhost)$/;
 
 export class Share {
   #secret = kept();
+  #isLost = false; // the server closed the address; its secret opens it again
   #session = null;
   #names = {}; // of the session's voices, by their numbers in it
   #done = Promise.resolve(); // what was asked of the server before
@@ -26,7 +27,7 @@ export class Share {
   }
 
   get isOpen() {
-    return Boolean(this.#secret);
+    return Boolean(this.#secret) && !this.#isLost;
   }
 
   /** Show the dialog. */
@@ -47,6 +48,13 @@ export class Share {
   async name(names) {
     this.#names = names;
     if (this.isOpen) await this.#make();
+  }
+
+  /** The server has closed the address: it could not show the captions there. */
+  lost() {
+    this.#isLost = true;
+    this.onChange(false);
+    this.#fail(new Problem("unshared"));
   }
 
   #make() {
@@ -113,6 +121,7 @@ export class Share {
 
   #keep(secret) {
     this.#secret = secret;
+    this.#isLost = false;
     try {
       if (secret) sessionStorage.setItem(KEY, secret);
       else sessionStorage.removeItem(KEY);

@@ -17,7 +17,8 @@ const SILENT_MS = 20000; // audio goes out and nothing comes back: the connectio
 const ACK_MS = 1000;
 const TICK_MS = 100;
 
-/** Says "state" (connecting, live, away, finishing, ended, failed), "event" (one event) and "forget" (the guess is void). */
+/** Says "state" (connecting, live, away, finishing, ended, failed), "event" (one event), "forget" (the guess is void) and
+ *  "unshared" (nobody can read along any more). */
 export class LiveSession extends EventTarget {
   state = "connecting";
   backlog = new Backlog();
@@ -194,6 +195,7 @@ export class LiveSession extends EventTarget {
     if (kind === "ahead" || kind === "behind") return this.#goOnAfter(lastSeq);
     if (kind === "bad_setting") return this.#fail(new Problem(kind, message));
     if (kind === "overloaded" && !this.details) return this.#fail(new Problem(kind, message));
+    if (kind === "not_shared") return this.dispatchEvent(new Event("unshared"));
     if (!fatal && kind !== "too_long") console.warn(kind, message);
   }
 

@@ -107,14 +107,13 @@ function cut(words, after) {
 
 export class Transcript {
   segments = []; // finished
-  guess = []; // words after the confirmed ones
   language = null;
   duration = 0;
   complete = true;
   recordings = []; // where each begins
   names = []; // of those that are files; of others ""
   others = []; // translations and corrections: { start, end, text, language }, of a correction without a language
-  #segmenter = new Segmenter();
+  #lines = new Map(); // by channel, where these are apart: { segmenter, guess }, the words after the confirmed ones
   voices = {}; // the names that the user gave, by number
   #offset = 0; // where the present recording began
   #before = 0; // the voices of the recordings before: nobody knows which of them speak here as well
@@ -133,14 +132,14 @@ export class Transcript {
     switch (event.type) {
       case "confirmed": {
         const words = event.words.map(inSamples);
-        this.segments.push(...this.#segmenter.push(words));
+        this.segments.push(...this.#line(event.channel).segmenter.push(words));
         return words;
       }
       case "hypothesis":
-        this.guess = event.words.map(inSamples);
+        this.#line(event.channel).guess = event.words.map(inSamples);
         break;
       case "turn_end":
-        if (!event.eager) this.endTurn();
+        if (!event.eager) this.endTurn(event.channel);
         break;
       case "language":
         this.language = event.language;
@@ -154,9 +153,26 @@ export class Transcript {
     return [];
   }
 
-  endTurn() {
-    this.guess = [];
-    this.segments.push(...this.#segmenter.endTurn());
+  /** Of one channel, or of all. */
+  endTurn(channel) {
+    const lines = channel === undefined ? [...this.#lines.values()] : [this.#line(channel)];
+    for (const line of lines) {
+      line.guess = [];
+      this.segments.push(...line.segmenter.endTurn());
+    }
+  }
+
+  #line(channel = 0) {
+    if (!this.#lines.has(channel)) this.#lines.set(channel, { segmenter: new Segmenter(), guess: [] });
+    return this.#lines.get(channel);
+  }
+
+  guessOf(channel) {
+    return this.#line(channel).guess;
+  }
+
+  get hasGuess() {
+    return [...this.#lines.values()].some(({ guess }) => guess.length);
   }
 
   /** A recording begins; its times start where the transcript ends. */
@@ -205,10 +221,11 @@ export class Transcript {
     return Object.assign(new Transcript(), rest, { segments: segments.map((words) => segment(words.map(long))) });
   }
 
-  /** Everything confirmed, the unfinished segment included. */
+  /** Everything confirmed in the order in which it begins, the unfinished segments included. */
   get all() {
-    const { held } = this.#segmenter;
-    return held.length ? [...this.segments, segment([...held])] : this.segments;
+    const held = [...this.#lines.values()].map(({ segmenter }) => segmenter.held).filter(({ length }) => length);
+    const unfinished = held.map((words) => segment([...words]));
+    return [...this.segments, ...unfinished].sort((one, other) => one.start - other.start);
   }
 
   get words() {
