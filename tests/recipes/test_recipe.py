@@ -9,7 +9,6 @@ from whispertide.errors import OptionError
 from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.grounded import Grounded
-from whispertide.methods.attention.steadiness import read_curve
 from whispertide.methods.attention.tide import Tide
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import RECIPES, get_recipe
@@ -390,23 +389,3 @@ def test_settings_make_the_recipe_again(recipe: Recipe) -> None:
     for other in RECIPES.values():
         assert other.replace(name=recipe.name, **recipe.settings()) == recipe
         assert parse_overrides(other, [*typed, f"name={recipe.name}"]) == recipe
-
-
-@pytest.mark.parametrize(("delay_s", "step_s"), [(0.0, 0.4), (0.35, 0.2), (0.94, 0.8), (1.5, 0.8)])
-def test_where_words_may_wait_there_are_fewer_rounds(delay_s: float, step_s: float) -> None:
-    recipe = get_recipe("tide").replace(delay_s=delay_s)
-    assert recipe.schedule.step_s == pytest.approx(step_s)
-    assert recipe.replace(delay_s=0.94).schedule.step_s == 0.8  # another wish replaces the one before
-
-
-def test_a_step_that_somebody_asked_for_stays() -> None:
-    tide = get_recipe("tide")
-    for asked in (tide.replace(delay_s=1.5, step_s=0.3), tide.replace(delay_s=1.5).replace(step_s=0.3)):
-        assert asked.schedule.step_s == 0.3
-        assert asked.replace(delay_s=0.47, carry=3).schedule.step_s == 0.3
-        assert asked.replace(rule="base").schedule.step_s == 0.3
-
-
-def test_the_step_of_a_delay_follows_the_rule() -> None:
-    asked = get_recipe("tide").replace(delay_s=0.5)
-    assert asked.replace(rule="base").schedule.step_s == read_curve("base").patience(0.5).step_s
