@@ -142,7 +142,7 @@ def names_real(file: Path) -> bool:
 @cache
 def all_slow(file: Path) -> bool:
     """Whether a file has slow tests alone."""
-    return "\npytestmark = pytest.mark.slow\n" in file.read_text()
+    return re.search(r"^pytestmark = \[?pytest\.mark\.slow\b", file.read_text(), re.M) is not None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
