@@ -90,6 +90,19 @@ def test_configuration_can_change_prompt_and_language() -> None:
     assert len(talk.performed) == before
 
 
+@each_row(
+    ("sent", "terms"),
+    [
+        ('["Ebbe", "Flut"]', ("Ebbe", "Flut")),  # as their SDK writes it
+        ("Ebbe", ("Ebbe",)),
+        ("3", ("3",)),  # a list of one, though it is JSON
+        ('["Ebbe', ('["Ebbe',)),
+    ],
+)
+def test_a_list_in_an_address_is_json_or_one_of_its_values(sent: str, terms: tuple[str, ...]) -> None:
+    assert stream(keyterms_prompt=sent).asked().keyterms == terms
+
+
 def test_what_is_not_done_is_a_warning() -> None:
     talk = stream(speaker_labels="true", redact_pii="true", vad_threshold="0.4", voice_focus="", token="secret")
     talk.run()
