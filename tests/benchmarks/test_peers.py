@@ -82,6 +82,8 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         readme=str(tmp_path / "README.md"),
     )
     record = Study(options)
+    monkeypatch.setattr(script, "DELAYS", (2.0,))  # one more cell of each corpus is as good as four
+    monkeypatch.setattr(script, "SHORT", ("framing=bare",))
 
     def streaming(transcriber: object, recipe: Any, *, clock: str) -> Recogniser:
         name = f"{recipe.name} {recipe.schedule.step_s:g} {clock} {recipe.schedule.vad}"
