@@ -189,3 +189,13 @@ def test_what_somebody_asked_for_stays() -> None:
     assert known.applied(TIDE, OPTIONS).settings()["max_revision_rate"] == 0.1
     asked = known.applied(TIDE.replace(max_revision_rate=0.01), OPTIONS).settings()
     assert (asked["framing"], asked["rule"], asked["max_revision_rate"]) == ("merged", "base", 0.01)
+
+
+def test_a_rule_that_somebody_names_has_its_own_share_of_revisions() -> None:
+    known = shipped_for("base")
+    assert known is not None
+    own = known.applied(TIDE.replace(rule="general"), OPTIONS).settings()
+    usual = TIDE.settings()
+    assert own["framing"] == "merged"
+    assert own["max_revision_rate"] == usual["max_revision_rate"]
+    assert own["min_shown_probability"] == usual["min_shown_probability"]

@@ -252,7 +252,7 @@ def test_what_the_package_knows_of_base_counts() -> None:
     assert framed.why.startswith("padding of merged frames, because this checkpoint makes fewer errors with it")
     assert framed.why.endswith("words confirmed by a rule fitted to this checkpoint")
     own = AS_IT_IS.replace(rule="general")
-    assert choose_framing(own, True, never, shipped).recipe == own.replace(**shipped.changes).replace(rule="general")
+    assert choose_framing(own, True, never, shipped).recipe == own.replace(framing="merged")
     soon = choose_framing(AS_IT_IS.replace(delay_s=0.6), True, never, shipped).recipe
     waits = read_curve("base").patience(0.6)
     assert soon.schedule.step_s == waits.step_s

@@ -216,16 +216,18 @@ def test_a_rule_that_was_fitted_before_stays_where_none_is_fitted_now() -> None:
 
 
 def test_the_rule_that_comes_with_a_checkpoint_stays_where_no_better_one_is_fitted() -> None:
+    usual = {"rule": "base", "max_revision_rate": 0.1}
     for refit in (None, replace(BETTER, differ=1000)):
-        assert replace(tuning(refit=refit), usual="base").calibration().changes["rule"] == "base"
-    assert replace(tuning(refit=BETTER), usual="base").calibration().changes["rule"] == BETTER.rule
+        assert replace(tuning(refit=refit), usual=usual).calibration().confirming == usual
+    assert replace(tuning(refit=BETTER), usual=usual).calibration().confirming == {"rule": BETTER.rule}
 
 
 def test_a_shipped_rule_is_one_of_a_checkpoint_in_its_framing() -> None:
     tensors = json.loads((BUNDLED / "base" / "calibration.json").read_text(encoding="utf-8"))["tensors_hash"]
     base: Any = SimpleNamespace(checkpoint=SimpleNamespace(tensors_hash=tensors))
     other: Any = SimpleNamespace(checkpoint=UNKNOWN)
-    assert [usual_rule(base, Merged()), usual_rule(base, BARE), usual_rule(other, Merged())] == ["base", "", ""]
+    assert usual_rule(base, Merged())["rule"] == "base"
+    assert usual_rule(base, BARE) == usual_rule(other, Merged()) == {}
 
 
 def test_the_report_says_what_became_of_the_rule() -> None:

@@ -341,8 +341,8 @@ RECIPE: Fields = {
         metavar="S",
         min=0.35,
         max=2,
-        help="Average delay with which tide confirms a word: 0.35 to 2 seconds; more means fewer errors. Base can have 0.35, "
-        "others 0.47.",
+        help="Average delay with which tide confirms a word: 0.35 to 2 seconds; base can have 0.35, others 0.47. More "
+        "delay means fewer errors.",
     ),
 }
 NoTune = Annotated[bool, _stream("--no-tune", help="Skip the short tuning before the first live use of a model.")]

@@ -29,6 +29,8 @@ from whispertide.streaming.choice import field_types
 from whispertide.types import Announce
 
 FORMAT = 1
+# Settings that go together: what a share of revisions or a probability comes to, the rule decides.
+_OF_RULE = ("rule", "max_revision_rate", "min_shown_probability")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Calibration:
         # The framing first: which of the other changes the recipe can have depends on it.
         framed = recipe.replace(framing=self.changes["framing"])
         asked = _asked(recipe)
+        asked |= set(_OF_RULE) if "rule" in asked else set()
         changes = {name: value for name, value in self.changes.items() if framed.has(name) and name not in asked}
         framed = framed.replace(**changes)
         pace = self.timed(recipe, options)
@@ -105,7 +108,12 @@ class Calibration:
     @property
     def framing(self) -> dict[str, Any]:
         """The changes that say how windows are heard."""
-        return {name: value for name, value in self.changes.items() if name != "rule"}
+        return {name: value for name, value in self.changes.items() if name not in _OF_RULE}
+
+    @property
+    def confirming(self) -> dict[str, Any]:
+        """The changes that say when words are confirmed: the rule and what goes with it."""
+        return {name: value for name, value in self.changes.items() if name in _OF_RULE}
 
 
 def _asked(recipe: Recipe) -> set[str]:

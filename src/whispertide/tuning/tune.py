@@ -12,7 +12,7 @@ them is `recipes.calibration`'s business, printing the command line's.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +130,7 @@ class Tuning:
     chosen  None: too little speech to choose
     refit   None: not fitted anew
     pace    None: not measured, or the machine was busy with something else
-    usual   the shipped rule for this checkpoint in the chosen framing, as a recipe names it
+    usual   the changes of a recipe for the shipped rule of this checkpoint in the chosen framing, if it has one
     speech_s  seconds of speech in it
     """
 
@@ -143,7 +143,7 @@ class Tuning:
     heard_s: float = 0.0
     speech_s: float = 0.0
     short: bool = False
-    usual: str = ""
+    usual: Mapping[str, Any] = field(default_factory=dict)
     options: Any = field(default=None, repr=False)
 
     @property
@@ -169,13 +169,13 @@ class Tuning:
     def calibration(self, before: Calibration | None = None) -> Calibration:
         """The calibration to keep. If no rule was fitted now, that of `before` in the same framing stays."""
         framing = {} if self.chosen is None else guard_changes(self.chosen.framing)
-        rule = self.usual
+        confirming = self.usual
         if self.refit is not None and self.refit.is_better:
-            rule = self.refit.rule
+            confirming = {"rule": self.refit.rule}
         elif self.refit is None and before is not None and before.framing == framing:
-            rule = before.changes.get("rule", "")
+            confirming = before.confirming
         return Calibration(
-            changes={**framing, **({"rule": rule} if rule else {})},
+            changes={**framing, **confirming},
             why=self.why,
             short=self.short,
             pace={} if self.pace is None else {machine_of(self.options): self.pace},
@@ -229,7 +229,7 @@ def tune(
     pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))
     may_fit = chosen is not None and pace is not None and speech_s >= SPEECH_S
     usual = usual_rule(model, framing)
-    refit = refit_rule(model, framing, recordings, advance, usual) if may_fit else None
+    refit = refit_rule(model, framing, recordings, advance, usual.get("rule", "")) if may_fit else None
     return Tuning(
         model=model.name,
         tried=tuple(tried),
@@ -245,10 +245,10 @@ def tune(
     )
 
 
-def usual_rule(model: "WhisperModel", framing: Framing) -> str:
-    """The shipped rule for this checkpoint in that framing, as a recipe names it; "" is the general one."""
+def usual_rule(model: "WhisperModel", framing: Framing) -> dict[str, Any]:
+    """The changes of a recipe for the shipped rule of this checkpoint in that framing; none for the general one."""
     shipped = shipped_calibration(model.checkpoint)
-    return shipped.changes.get("rule", "") if shipped is not None and shipped.changes["framing"] == framing.kind else ""
+    return shipped.confirming if shipped is not None and shipped.changes["framing"] == framing.kind else {}
 
 
 def refit_rule(
