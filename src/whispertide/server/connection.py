@@ -10,7 +10,7 @@ no room for more audio) and the writer (when the client does not read) ever wait
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from dataclasses import replace
 from functools import partial
 
@@ -56,6 +56,7 @@ class Connection:
         self._safe = 0  # samples that the protocol was last told are accepted
         self._processed = 0
         self._complained: set[base.ProblemKind] = set()
+        self._lost: Set[base.ProblemKind] = set()  # what the client knows to be lost for the moment
         self._awake = asyncio.Event()
         rate = hub.options.limits.messages
         self._messages = Bucket(rate, _BURST_S * rate)
@@ -264,7 +265,7 @@ class Connection:
         if live.wake is not None:  # the connection before is dead and does not know it yet
             self.hub.detach(live)
         self.live = live
-        self._complained.clear()
+        self._complained, self._lost = set(), set()
         live.wake = self._awake.set
         self._started = started
         self._welcome()
@@ -355,17 +356,11 @@ class Connection:
             self._perform(self.protocol.processed(live.processed))
 
     def _say_what_is_lost(self, live: LiveSession) -> None:
-        outage, unshared = self.hub.outage(live), "broadcast" in live.observers.dropped
-        self._complain("not_durable", f"the journal cannot be written; {outage}" if outage else "")
-        self._complain("not_shared", "nobody can read these captions any more; share them again" if unshared else "")
-
-    def _complain(self, kind: base.ProblemKind, why: str) -> None:
-        """Tell the client, once until it is well again: then there is no `why`."""
-        if not why:
-            self._complained.discard(kind)
-        elif kind not in self._complained:
-            self._complained.add(kind)
-            self.problem(kind, why, fatal=False)
+        """Tell the client, of each loss once until it is over."""
+        losses, told = self.hub.losses(live), self._lost
+        self._lost = losses.keys()
+        for kind in sorted(losses.keys() - told):
+            self.problem(kind, losses[kind], fatal=False)
 
     def _tell(self, events: list[Event]) -> None:
         if events:

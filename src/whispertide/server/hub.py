@@ -270,6 +270,15 @@ class Hub:
             return ""
         return lost if journal.shared else "captions wait until it can"
 
+    def losses(self, live: LiveSession) -> dict[base.ProblemKind, str]:
+        """Say for a client, by kind, what its captions lack for the moment."""
+        found: dict[base.ProblemKind, str] = {}
+        if outage := self.outage(live):
+            found["not_durable"] = f"the journal cannot be written; {outage}"
+        if "broadcast" in live.observers.dropped:
+            found["not_shared"] = "nobody can read these captions any more; share them again"
+        return found
+
     def has_room(self, live: LiveSession) -> bool:
         """True if more audio of this session can be accepted now."""
         if len(live.inbox) >= _INBOX:
