@@ -218,9 +218,8 @@ def pool(cells: Sequence[Cell]) -> Cell:
     rows = tuple(chain(*(cell.utterances for cell in cells)))
     first = cells[0]
     about = {name: first.score[name] for name in ("recipe", "model", "clock", "step_s", "threads")}
-    score = aggregate(rows, about | offline_together(cells)) | {
-        name: first.score.get(name) for name in ("commit", "core_gflops")
-    }
+    measured_by = {name: first.score.get(name) for name in ("commit", "core_gflops")}
+    score = aggregate(rows, about | offline_together(cells)) | measured_by
     joined = "+".join(cell.spec.corpus_hash for cell in cells)
     one_step = first.spec.step_s if len({cell.spec.step_s for cell in cells}) == 1 else None
     spec = replace(first.spec, corpus_hash=joined, step_s=one_step)

@@ -169,12 +169,11 @@ def knob(found: Measured) -> publish.Part:
 def _is_half(cell: Cell, other: Cell) -> bool:
     """Whether it has at most half of the other's delay, and half of its computing, both on the same machine."""
     halves = ("confirmed_mean_s", "cpu_s_per_s")
-    known = all(one.score.get(name) is not None for one in (cell, other) for name in halves)
-    here = cell.spec.machine == other.spec.machine
-    alike = are_alike(cell.score.get("core_gflops"), other.score.get("core_gflops"))
-    return (
-        known and here and alike and all(float(cell.score[name]) <= 0.5 * float(other.score[name]) for name in halves)
+    on_one = cell.spec.machine == other.spec.machine and are_alike(
+        cell.score.get("core_gflops"), other.score.get("core_gflops")
     )
+    known = all(one.score.get(name) is not None for one in (cell, other) for name in halves)
+    return on_one and known and all(float(cell.score[name]) <= 0.5 * float(other.score[name]) for name in halves)
 
 
 def write_page(

@@ -139,7 +139,11 @@ class Transcriber:
     @property
     def known_best(self) -> Calibration | None:
         """The calibration of this machine, or else that of the package; None: nobody has measured."""
-        return self.calibration or shipped_calibration(self.model.checkpoint)
+        return self.calibration or self._shipped
+
+    @cached_property
+    def _shipped(self) -> Calibration | None:
+        return shipped_calibration(self.model.checkpoint)
 
     def look_again(self) -> None:
         """Read the calibration anew, after tuning."""

@@ -199,18 +199,23 @@ def test_a_second_run_measures_nothing(script: ModuleType, study: Study, monkeyp
     assert "| tide | 0.4 s | default |" not in study.page
 
 
+def measure_ours(script: ModuleType, study: Study) -> None:
+    """Measure `tide` and all audio at once, and go on where nothing is stored but what is kept next to the page."""
+    study.options.only = ["tide", "offline"]
+    script.run(study.options)
+    assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
+    study.options.folder += "-of-another-machine"
+    study.asked.clear()
+
+
 @pytest.mark.slow
 def test_what_is_kept_stands_next_to_the_page_until_it_is_measured_anew(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw_nothing(monkeypatch)
-    study.options.only = ["tide", "offline"]
-    script.run(study.options)
-    assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
+    measure_ours(script, study)
     assert "- peer:moonshine nano.en: it was not asked for" in study.page
-    study.options.folder += "-of-another-machine"
     monkeypatch.setattr("whispertide_lab.evaluation.store.code_version", lambda *_: "another code")
-    study.asked.clear()
     script.run(study.options)
     assert study.asked == []
     assert "| tide | " in study.page
@@ -225,10 +230,7 @@ def test_a_faster_machine_of_the_same_name_measures_for_itself(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw_nothing(monkeypatch)
-    study.options.only = ["tide", "offline"]
-    script.run(study.options)
-    study.asked.clear()
-    study.options.folder += "-of-another-machine"
+    measure_ours(script, study)
     monkeypatch.setattr(script, "core_gflops", lambda: 1e6)
     script.run(Namespace(**{**vars(study.options), "page": True}))
     assert study.asked == []

@@ -104,18 +104,24 @@ def test_ctrl_c_while_a_failed_run_is_saved_does_not_lose_it(
     assert parse_json((tmp_path / "out.partial.json").read_text()).text == "word0 word1"
 
 
-def test_ctrl_c_while_the_view_is_closed_does_not_lose_the_transcript(
-    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def press_while_the_view_is_closed(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Have Ctrl-C pressed so often."""
     shown = job.StreamJob._shown
 
     @contextmanager
     def closed_late(*values: Any) -> Iterator[None]:
         with shown(*values):
             yield
-        signal.raise_signal(signal.SIGINT)
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(job.StreamJob, "_shown", closed_late)
+
+
+def test_ctrl_c_while_the_view_is_closed_does_not_lose_the_transcript(
+    run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    press_while_the_view_is_closed(monkeypatch, 1)
     result = run("transcribe", talk, *STREAMED, "-o", tmp_path / "out.txt")
     assert (result.exit_code, (tmp_path / "out.txt").read_text()) == (130, SIX + "\n")
 
@@ -123,16 +129,7 @@ def test_ctrl_c_while_the_view_is_closed_does_not_lose_the_transcript(
 def test_ctrl_c_twice_while_the_view_is_closed_keeps_what_was_heard(
     run: Run, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = job.StreamJob._shown
-
-    @contextmanager
-    def closed_late(*values: Any) -> Iterator[None]:
-        with shown(*values):
-            yield
-        for _ in range(2):
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(job.StreamJob, "_shown", closed_late)
+    press_while_the_view_is_closed(monkeypatch, 2)
     result = run("transcribe", talk, *STREAMED, "-o", tmp_path / "out.txt")
     assert (result.exit_code, (tmp_path / "out.partial.txt").read_text()) == (130, SIX + "\n")
 

@@ -69,7 +69,8 @@ class Calibration:
         # The framing first: which of the other changes the recipe can have depends on it.
         framed = recipe.replace(framing=self.changes["framing"])
         asked = _asked(recipe)
-        asked |= set(_OF_RULE) if "rule" in asked else set()
+        if "rule" in asked:
+            asked |= {*_OF_RULE}
         changes = {name: value for name, value in self.changes.items() if framed.has(name) and name not in asked}
         framed = framed.replace(**changes)
         pace = self.timed(recipe, options)

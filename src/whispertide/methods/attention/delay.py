@@ -4,7 +4,7 @@ A stream that confirms later makes fewer errors, as far as what comes later help
 `max_revision_rate`, how likely a word must be to stay, and `settle_s`, how long one waits that never gets likely; and
 the schedule's `step_s`, because a word that is judged in many rounds is confirmed by the luckiest of them. Nobody can
 guess what they come to in seconds; so it was measured, and the knob takes seconds (docs/guides/tide.md has the curve).
-What they come to depends on the rule that says how likely a word is, so each has a curve (`steadiness.Rule`).
+What they come to depends on the rule that says how likely a word is, so each has a curve (`steadiness.read_curve`).
 """
 
 import math
