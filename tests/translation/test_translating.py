@@ -247,6 +247,9 @@ def test_a_translation_that_is_closed_says_nothing_more() -> None:
     assert translator.began.wait(30)
     translating.close()
     assert translating.is_done
+    translating.take(said("Three. Four.", 2))  # of a step that was running
+    translating.take(TURN_END)
+    assert translating.is_done
     assert translator.gate is not None
     translator.gate.set()
     until(lambda: translating._thread is None)

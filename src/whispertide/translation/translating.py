@@ -137,6 +137,8 @@ class Translating:
             Sentence(segment.start, segment.end, " ".join(segment.text.split()), self._language) for segment in segments
         ]
         with self._changed:
+            if self._closed:  # a step that was running when nobody wanted it any more
+                return
             self._waiting += [sentence for sentence in found if sentence.text and self._wanted(sentence)]
             self._bound()
             self._start()
