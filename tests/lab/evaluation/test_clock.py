@@ -34,6 +34,7 @@ from whispertide_lab.evaluation.trace import ClockName, Trace
 
 CLIP = Path(__file__).parents[2] / "clips" / "quiet.flac"
 FIXED = Recipe("test", schedule=Fixed(step_s=1.0, vad=False))
+LOADED = FIXED.replace(schedule="adaptive", step_s=0.5, longest_step_s=2.0)
 BEST = Recipe("test", schedule=BestEffort(step_s=0.02, vad=False))
 
 
@@ -117,23 +118,37 @@ def test_without_compute_time_the_delay_is_that_of_the_policy() -> None:
     assert [cost.start_s for cost in trace.rounds] == [1.0, 2.0, 3.0, 4.0, 5.0, 5.0]
 
 
+class Timed(Slow):
+    """Rounds that took 0.57 s by the wall, as they say themselves."""
+
+    def run(self, *args: Any) -> RoundResult[Any]:
+        result = super().run(*args)
+        return replace(result, stats=replace(result.stats, encode_s=0.37, decode_s=0.2))
+
+
+def steps(trace: Trace) -> set[float]:
+    starts = [cost.start_s for cost in trace.rounds][1:-1]
+    return {round(later - earlier, 2) for earlier, later in pairwise(starts)}
+
+
 @pytest.mark.parametrize(("compute", "step"), [(None, 0.5), (0.1, 0.5), (0.4, 0.8), (1.0, 2.0)])
 def test_a_schedule_that_looks_at_the_load_sees_the_clocks(compute: float | None, step: float) -> None:
     """What computing really took must not come into a clock that knows better."""
-
-    class Timed(Slow):
-        def run(self, *args: Any) -> RoundResult[Any]:
-            result = super().run(*args)
-            return replace(result, stats=replace(result.stats, encode_s=0.37, decode_s=0.2))
-
-    recipe = FIXED.replace(schedule="adaptive", step_s=0.5, longest_step_s=2.0)
-    session = Session(recipe, Timed(numbered(12)), live=True)
+    session = Session(LOADED, Timed(numbered(12)), live=True)
     if compute is None:
         trace = play(session, audio(12), clock="free")
     else:
         trace = play(session, audio(12), compute_time=lambda _: compute)
-    starts = [cost.start_s for cost in trace.rounds][1:-1]
-    assert {round(later - earlier, 2) for earlier, later in pairwise(starts)} == {step}
+    assert steps(trace) == {step}
+
+
+def test_a_schedule_sees_the_processors_seconds_and_not_what_others_did_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    idle = SimpleNamespace(perf_counter=lambda: 0.0, process_time=lambda: 0.0)
+    monkeypatch.setattr("whispertide_lab.evaluation.pace.time", idle)
+    trace = play(Session(LOADED, Timed(numbered(12)), live=True), audio(12), clock="processor")
+    assert steps(trace) == {0.5}
 
 
 def test_rounds_say_how_far_they_heard() -> None:

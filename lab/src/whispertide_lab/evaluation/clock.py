@@ -167,8 +167,6 @@ class _Play:
         began = self.clock.timer()
         self.rounds.append(self._cost(result, start, spent, worked))
         self.worker.computed_s += self.clock.timer() - began  # to look at a round is no work of the session
-        if self.compute_time is None:
-            return result
         return replace(result, stats=replace(result.stats, encode_s=spent, decode_s=0.0, align_s=0.0))
 
     def _show(self, events: Sequence[Event], *, at_the_end: bool = False) -> None:

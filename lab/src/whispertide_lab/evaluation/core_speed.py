@@ -7,22 +7,24 @@ import numpy as np
 
 from whispertide.types import FloatArray
 
-_SIDE, _REPEATS = 768, 20
-ALIKE = 1.35  # of one machine: its own speed differs by as much, with what else uses its caches
+# So small that no library spreads it over threads, and that it is done before another program gets the core.
+_SIDE, _REPEATS = 64, 20_000
+ALIKE = 1.6  # of one machine: its own speed differs by as much, with what its other core does
 
 
 @cache
 def core_gflops() -> float:
     """Billions of multiplications and additions per processor second, in products of float32 matrices; the best of
-    some. The seconds of all threads count, so neither their number nor other programs' share of the time matters.
+    many.
     """
     matrix = np.ones((_SIDE, _SIDE), np.float32)
-    return round(max(2e-9 * _SIDE**3 / _processor_s(matrix) for _ in range(_REPEATS)), 1)
+    product = np.empty_like(matrix)
+    return round(max(2e-9 * _SIDE**3 / _processor_s(matrix, product) for _ in range(_REPEATS)), 1)
 
 
-def _processor_s(matrix: FloatArray) -> float:
+def _processor_s(matrix: FloatArray, product: FloatArray) -> float:
     began = time.process_time()
-    matrix @ matrix
+    np.matmul(matrix, matrix, out=product)
     return max(time.process_time() - began, 1e-9)
 
 
