@@ -1,8 +1,9 @@
 """Voices: which one a vector goes to, and when there is a new one."""
 
 import numpy as np
+import pytest
 
-from whispertide.speakers.clusters import Voices
+from whispertide.speakers.clusters import Voice, Voices
 from whispertide.types import FloatArray
 
 
@@ -58,6 +59,53 @@ def test_a_voice_that_changes_slowly_stays_the_same() -> None:
     voices = Voices(4)
     turned = [direction(np.cos(angle), np.sin(angle)) for angle in np.linspace(0, 1.2, 400)]
     assert {voices.assign(vector, key) for key, vector in enumerate(turned)} == {1}
+
+
+def apart(cosine: float, towards: int) -> FloatArray:
+    """A direction with this cosine to the first one."""
+    vector = np.zeros(12, np.float32)
+    vector[0], vector[towards] = cosine, np.sqrt(1 - cosine**2)
+    return vector
+
+
+def test_a_voice_whose_first_vector_is_odd_has_one_number() -> None:
+    voices, usual = Voices(4), apart(0.45, 1)
+    assert voices.assign(apart(1, 1), 0) == 1
+    assert [voices.assign(usual, key) for key in range(1, 9)] == [1] * 8
+    assert len(voices.known) == 1
+
+
+def test_a_voice_that_sounds_otherwise_in_each_turn_has_one_number() -> None:
+    """Within a turn its vectors have a cosine of 0.65, between turns of 0.42."""
+    voices, vectors = Voices(4), np.zeros((24, 33), np.float32)
+    vectors[:, 0] = np.sqrt(0.42)
+    for at in range(24):
+        vectors[at, [1 + at // 3, 9 + at]] = np.sqrt([0.23, 0.35])
+    assert {voices.assign(vector, key) for key, vector in enumerate(vectors)} == {1}
+
+
+def test_two_alike_voices_have_two_numbers_where_each_is_much_like_itself() -> None:
+    voices, first, second = Voices(4), apart(1, 1), apart(0.52, 1)
+    for key in range(8):
+        voices.assign(first, key)
+    voices.assign(second, 8)
+    assert [voices.assign(second, 9), voices.assign(first, 10), voices.assign(second, 11)] == [2, 1, 2]
+
+
+def test_how_far_a_voice_reaches_depends_on_how_well_it_is_known_and_how_alike_its_vectors_are() -> None:
+    """What a new voice's vector needs: a cosine of 0.32 with the only one, 0.59 with many that are all the same."""
+
+    def reaches(voice: Voice) -> float:
+        mean = voice.total / np.linalg.norm(voice.total)
+        other = np.eye(len(mean), dtype=np.float32)[-1]
+        angles = (np.float32(c) * mean + np.float32(np.sqrt(1 - c**2)) * other for c in np.linspace(0, 1, 1001))
+        return next(voice.near(vector) for vector in angles if voice.likelier(vector) >= 0)
+
+    once, often = Voice(apart(1, 1)), Voice(np.float32(50) * apart(1, 1), 50.0)
+    loose = Voice(np.sum([apart(np.sqrt(0.4), 1 + n % 8) for n in range(48)], axis=0), 48.0)
+    assert reaches(once) == pytest.approx(0.32, abs=0.01)
+    assert reaches(often) == pytest.approx(0.59, abs=0.01)
+    assert reaches(once) < reaches(loose) < reaches(often) - 0.08
 
 
 def test_a_copy_is_independent() -> None:

@@ -1,18 +1,25 @@
 """The voices heard so far, and which of them a new vector belongs to.
 
-A vector goes to the voice with the nearest mean direction, if that is near enough. One that is near none may be a new
-voice, or only an odd moment of a known one, or two at once: it waits for a second that is like it. Until then it counts
-for the nearest voice; then both get a number, so the first one's label changes once. Numbers count from 1 in the order
-in which voices were found, and never change their meaning. Knows nothing of time and audio.
+A vector goes to the voice that it is likeliest of, if it is likelier of that one than of somebody new. It is taken for
+the sum of what is the voice's and of what is the moment's, both normally distributed and equal in all directions
+(the two-covariance model of Brümmer and de Villiers, The speaker partitioning problem, Odyssey 2010; Ioffe,
+Probabilistic linear discriminant analysis, ECCV 2006). So a voice that was hardly heard may lie further off than one
+that is well known, and one whose moments are unlike each other further than one whose moments are alike.
+
+A vector that is likelier of somebody new may be that, or only an odd moment of a known voice, or two at once: it waits
+for a second that is like it. Until then it counts for the likeliest voice; then both get a number, so the first one's
+label changes once. Numbers count from 1 in the order in which voices were found, and never change their meaning. Knows
+nothing of time and audio.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from whispertide.types import FloatArray
 
-NEAR = 0.5  # cosine with a voice's mean from which a vector is that voice's
+_COMMON = 0.55  # of a vector's squared length that of its voice: the mean cosine of two moments of one voice
 _ALIKE = 0.6  # cosine of two vectors that are a new voice
 _WAITING = 8  # of odd vectors; older ones were odd moments
 _MOST_WEIGHT = 60.0  # of a voice's mean: what is newer counts, so it follows a voice that changes
@@ -28,6 +35,13 @@ class Voice:
     def near(self, vector: FloatArray) -> float:
         """The cosine of the vector with the mean."""
         return float(self.total @ vector / max(float(np.linalg.norm(self.total)), 1e-9))
+
+    def likelier(self, vector: FloatArray) -> float:
+        """The log likelihood ratio of the vector for this voice against a new one, of two dimensions; above 0: this."""
+        kept = _COMMON / (self.weight * _COMMON + 1 - _COMMON)
+        spread = (1 - _COMMON) * (1 + kept)  # of the voice's next vector around what is expected; of a new voice's: 1
+        beside = vector - self.total * np.float32(kept)
+        return 1 - math.log(spread) - float(beside @ beside) / spread
 
     def add(self, vector: FloatArray) -> None:
         self.total, self.weight = self.total + vector, self.weight + 1.0
@@ -59,10 +73,10 @@ class Voices:
         self.moved, self.likeness = (), 1.0
         if not self.known:
             return self._begin(vector)
-        scores = [voice.near(vector) for voice in self.known]
+        scores = [voice.likelier(vector) for voice in self.known]
         best = int(np.argmax(scores))
-        self.likeness = scores[best]
-        if scores[best] >= NEAR:
+        self.likeness = self.known[best].near(vector)
+        if scores[best] >= 0:
             self.known[best].add(vector)
             return self.before + best + 1
         if len(self.known) >= self.most:
