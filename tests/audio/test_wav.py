@@ -17,11 +17,9 @@ def test_the_file_is_whole_after_every_portion(tmp_path: Path, portions: list[in
     path, samples = tmp_path / "audio.wav", np.random.default_rng(seed).uniform(-1.5, 1.5, 3000).astype(np.float32)
     done = 0
     with wav_writer(str(path)) as writer:
-        for number, count in enumerate(portions):
+        for count in portions:
             write_samples(writer, samples[done : done + count])
             done += count
-            if not number:
-                continue  # a single portion may still be on its way to the file
             with wave.open(str(path)) as reader:
                 assert (reader.getnchannels(), reader.getsampwidth(), reader.getframerate()) == (1, 2, 16_000)
                 read = np.frombuffer(reader.readframes(3000), "<i2")

@@ -11,13 +11,12 @@ def wav_writer(file: BinaryIO | str, channels: int = 1) -> wave.Wave_write:
     """Make a new WAV file. Raises `OSError`."""
     writer = wave.open(file, "wb")  # noqa: SIM115 (whoever asks for it closes it)
     writer.setparams((channels, 2, SAMPLE_RATE, 0, "NONE", ""))
+    writer.writeframes(b"")  # a header of no samples: each portion changes it, and so leaves the buffer, the first too
     return writer
 
 
 def write_samples(writer: wave.Wave_write, samples: FloatArray) -> None:
-    """Append samples [n], or [n, channels]. From the second call on the file is complete after each, its header too.
-    Raises `OSError`.
-    """
+    """Append samples [n], or [n, channels]. The file is complete after each call, its header too. Raises `OSError`."""
     writer.writeframes(pcm(samples))
 
 

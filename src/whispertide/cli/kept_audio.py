@@ -42,7 +42,7 @@ def kept_audio(path: Path, channels: int = 1) -> Iterator[Keep]:
     """
     with writing(path):
         file = path.open("wb")
-    writer = wav_writer(file, channels)
+        writer = wav_writer(file, channels)
 
     def keep(samples: FloatArray) -> None:
         if channels * (writer.getnframes() + len(samples)) > _MOST:
