@@ -66,6 +66,7 @@ def test_merges_that_are_whole_stay_as_they_are() -> None:
     assert with_lost_merges(ids, merges[1:]) == merges
 
 
+@pytest.mark.slow
 def test_the_merge_that_published_tokenizers_lost(tmp_path: Path) -> None:
     """The multilingual tokenizer.json of the hub has every merge but the first one, "Ġ t"."""
     (tmp_path / "tokenizer.json").write_text(multilingual_tokenizer(99))

@@ -164,6 +164,7 @@ def test_verifying_a_reference_changes_nothing_but_the_cost(clip: Path, timestam
 
 
 class TestWindow:
+    @pytest.mark.slow
     def test_segments_carry_all_tokens(self) -> None:
         found = demo()
         carried = [token for each in found.segments for token in each.tokens]

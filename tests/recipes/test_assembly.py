@@ -135,6 +135,7 @@ def detector_for(model: WhisperModel, content_hash: str = "") -> TruncationDetec
     return TruncationDetector(weight, 0.1, content_hash or model.content_hash)
 
 
+@pytest.mark.slow
 def test_the_detector_next_to_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
     detector = detector_for(own_model)
     detector.save(tmp_path / "mine" / KIND.file)

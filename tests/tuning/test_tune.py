@@ -122,6 +122,7 @@ def test_the_step_leaves_room() -> None:
     assert [choose_step(seconds) for seconds in (0.0, 0.24, 0.25, 0.9, 99)] == [0.3, 0.3, 0.4, 1.5, 3.0]
 
 
+@pytest.mark.slow
 def test_a_report_has_a_table_and_a_plot() -> None:
     found = tuning(rounds=(Rounds(1, 0.3, 0.3), Rounds(2, 0.2, 0.2)))
     shown = text(found)
@@ -252,6 +253,7 @@ def refitted(
     )
 
 
+@pytest.mark.slow
 def test_the_rule_of_a_checkpoint_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     unsure = Rule((-3.0, *read_rule("").weights[1:]))
     found = refitted(monkeypatch, unsure, parts=12)
@@ -268,6 +270,7 @@ def test_the_shipped_rule_stays_where_it_is_right(monkeypatch: pytest.MonkeyPatc
     assert not found.is_better
 
 
+@pytest.mark.slow
 def test_a_rule_with_which_streams_make_more_errors_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it predicts better."""
     found = refitted(monkeypatch, Rule((-3.0, *read_rule("").weights[1:])), parts=12, fitted_says="made up")

@@ -43,6 +43,7 @@ def test_the_expected_length_grows_with_the_audio() -> None:
     assert expected_length(8, 16_000, 16_000, allowance=0) == 8
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 def test_without_a_cap_or_with_a_far_one_it_is_the_plain_search(seed: int) -> None:
     plain = run_search(TokenSearch(PROMPT, RULES, Beam(4)), ScriptedDecoder(random_script(seed)))
