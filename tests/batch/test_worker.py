@@ -62,6 +62,7 @@ def test_the_text_is_that_of_transcribe(quiet: Outcome, tmp_path: Path) -> None:
     assert quiet.audio_s == pytest.approx(4.414)
 
 
+@pytest.mark.slow
 def test_each_channel_is_a_speaker(setup: Setup, worker: Worker, brief: str, tmp_path: Path) -> None:
     said = load_audio(Path(brief))
     path = tmp_path / "call.wav"
@@ -118,6 +119,7 @@ def in_json(setup: Setup) -> Worker:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs names of any bytes")
 def test_a_name_that_is_not_utf_8_can_be_written(in_json: Worker, brief: str, tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.wav")

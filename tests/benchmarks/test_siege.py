@@ -162,6 +162,7 @@ def test_an_attack_is_carried_out_and_ends(script: ModuleType, besieged: Standin
     assert bool(assault.tally["bytes"]) == (name != "silent")
 
 
+@pytest.mark.slow
 def test_a_party_attacks_as_often_as_it_is_told_and_reports(
     script: ModuleType, besieged: Standing, tmp_path: Path
 ) -> None:

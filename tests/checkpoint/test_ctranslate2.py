@@ -84,7 +84,8 @@ def test_quantised_weights_with_their_scales(kind: str, steps: int, tmp_path: Pa
         assert error <= 0.51 * 6 / steps, name
 
 
-@pytest.mark.parametrize("quantization", slow_but([None, "int8_float16", "int16"], "int8_float16"))
+@pytest.mark.slow
+@pytest.mark.parametrize("quantization", [None, "int8_float16", "int16"])
 def test_what_ctranslate2_itself_writes(quantization: str | None, write_model: WriteModel, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     from whispertide_lab.evaluation.peers.convert_ct2 import specification

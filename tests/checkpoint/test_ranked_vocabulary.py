@@ -25,6 +25,7 @@ def pair() -> tuple[Tokenizer, Tokenizer]:
     return known, Tokenizer(Vocabulary.of_bytes(NANO, tokens, 51_864), 51_864)
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=40))
 @example(" the the  the\n\tthe don't 2'000,00 aaaaaaaa -- ... ( ♪ ) été ⁠日本語")
 def test_the_same_tokens_from_the_texts_alone(pair: tuple[Tokenizer, Tokenizer], text: str) -> None:

@@ -228,6 +228,7 @@ class TestWindowAfterWindow:
         assert seeks[1] == seeks[0] + 100
         assert seeks[2] == seeks[1] + seeks[0] or seeks[2] == seeks[1] + 100
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("user", "checkpoint", "shown"),
         [(None, None, True), (None, False, False), (True, False, True), (False, True, False)],

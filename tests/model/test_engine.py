@@ -62,6 +62,7 @@ def test_other_audio_under_what_is_read_again(engine: Engine, windows: list[Enco
         assert close(found.attention, expected.attention)
 
 
+@pytest.mark.slow
 def test_other_audio_under_a_kept_cache(engine: Engine, windows: list[Encoded]) -> None:
     """The first layer attends as in a fresh run over the other audio; deeper ones remember what was heard before."""
     run, before, after = (engine.start(windows[n], HEADS) for n in (0, 0, 1))

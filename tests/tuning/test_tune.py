@@ -231,6 +231,7 @@ def test_a_shipped_rule_is_one_of_a_checkpoint_in_its_framing() -> None:
     assert usual_rule(base, BARE) == usual_rule(other, Merged()) == {}
 
 
+@pytest.mark.slow
 def test_the_report_says_what_became_of_the_rule() -> None:
     assert "0.0400 where the shipped one has 0.0450; of what streams confirmed 0 words" in text(tuning(refit=BETTER))
     assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))

@@ -10,6 +10,7 @@ import pytest
 
 from random_models import small_multilingual
 from single_pass_rounds import CLIP, START, hear, listened, plain, text
+from slow_rows import slow_but
 from whispertide import features
 from whispertide.audio.file import load_audio
 from whispertide.decoding.draft import Reference
@@ -41,7 +42,7 @@ def test_words_lie_in_the_window_in_order() -> None:
     assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
 
 
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", slow_but([1, 3], 1))
 def test_text_after_the_frontier_is_dropped(executor: SerialExecutor, beam: int) -> None:
     whole = listened(plain(beam))
     margin = whole.frames // 2
@@ -203,6 +204,7 @@ def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer:
     assert listened(hear(executor, SinglePass(max_tokens=3))).word_ended is None
 
 
+@pytest.mark.slow
 def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
     detector = Detector(answer=False)
     executor = SerialExecutor(RoundResources(model, PAD30, detector=detector))

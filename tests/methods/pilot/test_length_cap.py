@@ -65,6 +65,7 @@ def test_a_cap_saves_runs() -> None:
     assert sum(capped for _, capped in runs) < 0.7 * sum(plain for plain, _ in runs)
 
 
+@pytest.mark.slow
 @given(seed=seeds, wrong=st.integers(0, 19))
 def test_a_wrong_reference_leaves_the_full_beam(seed: int, wrong: int) -> None:
     """Where it diverges at the first token nothing is lost by it."""

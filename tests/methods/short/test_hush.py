@@ -242,7 +242,7 @@ def test_words_in_the_hush_word_are_left_out() -> None:
     assert [segment.tokens for segment in within(timings, segments, 0, eot=50)[1]] == [(99, 99), (99, 99)]
 
 
-@pytest.mark.parametrize("kind", ["whole", "single"])
+@pytest.mark.parametrize("kind", slow_but(["whole", "single"], "single"))
 def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, kind: str) -> None:
     """The worst hush word there can be: it speaks."""
     clip = load_audio(CLIPS / "winter.flac")

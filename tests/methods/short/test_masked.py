@@ -131,6 +131,7 @@ def test_a_checkpoint_without_an_adapter_is_refused() -> None:
         make_executor(nano(), trained("d100"))
 
 
+@pytest.mark.slow
 def test_state_of_another_mask_counts_for_nothing() -> None:
     mel = nano_mel()
     left = Masked(mask="d500", trained=False)(nano(), mel).state
