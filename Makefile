@@ -12,8 +12,8 @@ demo: $(VENV)/.base
 # Processes of one thread each; the one that is done first takes tests from the others. Compiled files are kept,
 # whatever the environment says: to compile the tests anew takes longer than to run many of them. Files are UTF-8.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONUTF8=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
-# A third process computes while the tests of another wait for sockets.
-BOTH_CORES := --numprocesses 3 --dist worksteal
+# A third and a fourth process compute while the tests of others wait for sockets.
+BOTH_CORES := --numprocesses 4 --dist worksteal
 
 # `make check` has the tests of imports.
 test: $(VENV)/.test

@@ -75,6 +75,7 @@ def test_every_way_to_hand_over_a_recording_gives_the_same(model: whispertide.Tr
         assert model.transcribe(file).text == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.int16, np.float64])
 def test_samples_of_other_types_are_the_same_recording(model: whispertide.Transcriber, kind: type[np.number]) -> None:
     audio = load_audio(CLIP)[: 5 * SAMPLE_RATE // 2]
@@ -94,6 +95,7 @@ def test_a_temporary_file_is_a_file(model: whispertide.Transcriber) -> None:
             model.transcribe(wrapped)
 
 
+@pytest.mark.slow
 def test_audio_that_breaks_off_is_transcribed_as_far_as_it_goes(model: whispertide.Transcriber) -> None:
     audio = load_audio(CLIP)
 
@@ -183,6 +185,7 @@ def test_a_document_has_words_inside_the_recording(model: whispertide.Transcribe
     assert all(0 <= word.start <= word.end <= len(load_audio(CLIP)) for word in document.words)
 
 
+@pytest.mark.slow
 def test_a_recording_whose_name_is_no_text_becomes_a_document_that_can_be_written(
     model: whispertide.Transcriber, tmp_path: Path
 ) -> None:
@@ -326,6 +329,7 @@ def test_what_the_model_cannot_write_is_refused_at_once(
     assert session.options.language is None
 
 
+@pytest.mark.slow
 def test_a_language_may_be_a_tag_or_left_open(model: whispertide.Transcriber) -> None:
     for language, code in [("en-US", "en"), ("auto", None)]:
         assert model.session(FAST, options=DecodeOptions(language=language)).options.language == code

@@ -45,6 +45,7 @@ def without_figures(events: list[Event]) -> list[Any]:
 # --- recordings ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_channel_of_a_recording_is_a_speaker(model: whispertide.Transcriber, both: FloatArray) -> None:
     document = model.transcribe(both, multichannel=True)
     for number in (1, 2):
@@ -56,6 +57,7 @@ def test_each_channel_of_a_recording_is_a_speaker(model: whispertide.Transcriber
     assert (document.duration, document.complete) == (len(both), True)
 
 
+@pytest.mark.slow
 def test_a_file_is_heard_as_its_samples_are(model: whispertide.Transcriber, both: FloatArray, tmp_path: Path) -> None:
     path = tmp_path / "call.wav"
     path.write_bytes(make_wav(both, SAMPLE_RATE, "f32"))

@@ -68,6 +68,7 @@ def spoken(text: str, language: str, length: int = SAMPLE_RATE) -> list[Word]:
     return [Word(each.word.text, at * length, (at + 1) * length) for at, each in enumerate(words)]
 
 
+@pytest.mark.slow
 @quick(60)
 @given(written(), st.data())
 def test_words_of_a_decode_that_stops_anywhere_are_whole(text: tuple[str, str, list[str]], data: st.DataObject) -> None:
@@ -107,6 +108,7 @@ def test_events_come_back_from_json_as_they_were(text: tuple[str, str, list[str]
     assert from_dict(json.loads(told.encode())) == event
 
 
+@pytest.mark.slow
 @quick(60)
 @given(written())
 def test_lines_of_subtitles_and_of_text_begin_and_end_with_a_character(text: tuple[str, str, list[str]]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from slow_rows import slow_but
 from tls_certificate import make_certificate
 from whispertide.server.options import Limits
 
@@ -151,7 +152,7 @@ class TestDockerfile:
         assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim@sha256:[0-9a-f]{64}", instructions[0][1])
         assert {rest.split()[0] for name, rest in instructions if name == "FROM"} == {"${PYTHON_IMAGE}"}
 
-    @pytest.mark.parametrize("with_tls", [False, True])
+    @pytest.mark.parametrize("with_tls", slow_but([False, True], True))
     def test_its_health_is_asked_where_the_server_is(self, with_tls: bool, tmp_path: Path) -> None:
         """By default at port 8000 without TLS; the environment of the container may name another address."""
         stage = final_stage()

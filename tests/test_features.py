@@ -221,6 +221,7 @@ def test_a_long_recording_is_the_same_in_a_file(length: int, cuts: list[int], st
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes of all arrays at once, while a recording is read and after that; a minute of frames is 1.9 MB."""
     monkeypatch.setattr(features, "MOST_KEPT", 1000)

@@ -274,6 +274,7 @@ class TestProxy:
         with nats_server(tmp_path / "nats") as running:
             yield running
 
+    @pytest.mark.slow
     async def test_a_session_goes_on_at_another_replica(self, nats: Nats, tmp_path: Path) -> None:
         options = replace(keyed(KEY, per_address=0), journal=nats.address)
         async with (

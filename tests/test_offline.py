@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import CLIPS, believe_as_openai, nano, openai_model, openai_timing
+from slow_rows import slow_but
 from whispertide.audio.file import load_audio
 from whispertide.decoding import longform
 from whispertide.errors import AudioError, UnknownLanguageError
@@ -130,6 +131,7 @@ class TestSilenceBeforeSpeech:
         assert [segment.text.split()[-1] for segment in after] == [segment.text.split()[-1] for segment in alone]
         assert after[0].span.start >= lead_s * SAMPLE_RATE - SAMPLE_RATE // 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("pause_s", [8, pytest.param(14, marks=pytest.mark.soak)])
     def test_nor_after_a_long_pause(self, pause_s: int) -> None:
         said = short_recording()
@@ -150,6 +152,7 @@ class TestSilenceBeforeSpeech:
         texts = [word.text.strip(" .").lower() for word in words]
         assert not any(before == after for before, after in pairwise(texts))
 
+    @pytest.mark.slow
     def test_without_a_gate_the_model_is_believed(self) -> None:
         samples = np.concatenate([np.zeros(8 * SAMPLE_RATE, np.float32), short_recording()])
         features = Features.of([samples], nano().dims.n_mels)
@@ -206,7 +209,7 @@ class TestSegments:
 class TestVoiceGate:
     """What nobody says gets no words, and no window either."""
 
-    @pytest.mark.parametrize("kind", ["silence", "faint noise", "hum", "clicks"])
+    @pytest.mark.parametrize("kind", slow_but(["silence", "faint noise", "hum", "clicks"], "clicks"))
     def test_without_a_voice_nothing_is_heard(self, kind: str) -> None:
         rng, time = np.random.default_rng(3), np.arange(31 * SAMPLE_RATE) / SAMPLE_RATE  # more than a window
         sounds = {
@@ -289,6 +292,7 @@ class TestHardAudio:
         assert transcript(silence, vad=False) == []
         assert len(advances(silence, vad=False)) == 3
 
+    @pytest.mark.slow
     def test_noise_cannot_hold_it_up(self) -> None:
         noise = np.random.default_rng(0).normal(0, 0.05, 20 * SAMPLE_RATE).astype(np.float32)
         steps = advances(noise, vad=False)

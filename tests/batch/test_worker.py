@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from command_line import write_wav
 from scripted_translator import ScriptedTranslator
+from slow_rows import slow_but
 from sounds import make_wav
 from whispertide import api
 from whispertide.audio.file import load_audio
@@ -61,6 +62,7 @@ def test_the_text_is_that_of_transcribe(quiet: Outcome, tmp_path: Path) -> None:
     assert quiet.audio_s == pytest.approx(4.414)
 
 
+@pytest.mark.slow
 def test_each_channel_is_a_speaker(setup: Setup, worker: Worker, brief: str, tmp_path: Path) -> None:
     said = load_audio(Path(brief))
     path = tmp_path / "call.wav"
@@ -76,6 +78,7 @@ def test_each_channel_is_a_speaker(setup: Setup, worker: Worker, brief: str, tmp
     assert (alone.state, "expected two channels or more" in alone.reason) == ("unusable", True)
 
 
+@pytest.mark.slow
 def test_an_address_is_read_as_a_file_is(worker: Worker, quiet: Outcome) -> None:
     store = fsspec.filesystem("memory")
     store.pipe_file("/worker/quiet.flac", QUIET.read_bytes())
@@ -88,6 +91,7 @@ def test_an_address_is_read_as_a_file_is(worker: Worker, quiet: Outcome) -> None
     assert "cannot be opened (FileNotFoundError" in missing.reason
 
 
+@pytest.mark.slow
 def test_an_address_that_breaks_off_has_failed_and_is_not_cut_off(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +119,7 @@ def in_json(setup: Setup) -> Worker:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs names of any bytes")
 def test_a_name_that_is_not_utf_8_can_be_written(in_json: Worker, brief: str, tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.wav")
@@ -169,7 +174,7 @@ def test_a_worker_with_other_weights_or_without_a_model_says_so(setup: Setup) ->
     assert isinstance(missing, Unfit)
 
 
-@pytest.mark.parametrize("form", ["srt", "json"])
+@pytest.mark.parametrize("form", slow_but(["srt", "json"], "json"))
 def test_a_translation_is_a_file_of_its_own_or_in_json(
     setup: Setup, brief: str, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:

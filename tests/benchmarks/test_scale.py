@@ -34,6 +34,7 @@ def given(scale: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_command_writes(scale: Any) -> None:
     figures = json.loads((ROOT / "benchmarks/scale.json").read_text())
     assert (ROOT / "lab/docs/scale.md").read_text() == scale.page(figures, 8, 0.04), "run benchmarks/scale.py --write"

@@ -55,6 +55,7 @@ def test_the_seed_decides_what_is_drawn(script: ModuleType) -> None:
         TIDE.replace(**{name: value for name, value in changes.items() if name != script.PRECISION})
 
 
+@pytest.mark.slow
 def test_when_nothing_is_left_to_try_it_says_so(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "SPACE", {"carry": (1, 2), "waiting_marks": (True,)})
     trials = [script.Trial(changes, 1.0, 0.1, {}) for changes in ({}, {"carry": 1})]

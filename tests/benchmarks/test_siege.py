@@ -16,6 +16,7 @@ import pytest
 
 from benchmark_scripts import benchmark
 from served import SECONDS, TEXT, limited
+from slow_rows import slow_but
 from standing_server import Standing, standing
 
 PROTOCOLS = ("native", "asr", "deepgram", "assemblyai", "whisperlive", "realtime", "wyoming", "lines")
@@ -102,6 +103,7 @@ def test_the_last_row_of_a_kind_is_on_the_page(script: ModuleType, tmp_path: Pat
     ]
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_again_stays_on_the_page(script: ModuleType, tmp_path: Path) -> None:
     page = tmp_path / "siege.md"
     first = [row(median_s=0.77), row(kind="alone"), row(protocol="wyoming", audio=["talk.flac"])]
@@ -136,9 +138,10 @@ def besieged() -> Iterator[Standing]:
         yield town
 
 
-@pytest.mark.parametrize(
-    "name", ["guesses", "requests", "wrong-keys", "unread", "idle", "silent", "flushes", "takeovers", "slow-bodies"]
-)
+ATTACKS = ("guesses", "requests", "wrong-keys", "unread", "idle", "silent", "flushes", "takeovers", "slow-bodies")
+
+
+@pytest.mark.parametrize("name", slow_but(ATTACKS, "guesses", "takeovers"))
 def test_an_attack_is_carried_out_and_ends(script: ModuleType, besieged: Standing, name: str, tmp_path: Path) -> None:
     from hostile.assault import SPEECH, Assault, carry_out
     from hostile.kinds import KINDS
@@ -159,6 +162,7 @@ def test_an_attack_is_carried_out_and_ends(script: ModuleType, besieged: Standin
     assert bool(assault.tally["bytes"]) == (name != "silent")
 
 
+@pytest.mark.slow
 def test_a_party_attacks_as_often_as_it_is_told_and_reports(
     script: ModuleType, besieged: Standing, tmp_path: Path
 ) -> None:
@@ -177,7 +181,7 @@ def test_a_party_attacks_as_often_as_it_is_told_and_reports(
     assert [set(report) for report in asyncio.run(twice())] == 2 * [{"cpu_s", "did", "met"}]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", slow_but(PROTOCOLS, "native", "wyoming"))
 def test_the_honest_session_hears_its_words_on_each_protocol(
     script: ModuleType, besieged: Standing, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

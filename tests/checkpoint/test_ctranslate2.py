@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from converted_files import TINY, as_stored, complaints, fused, random_tensors, write_ct2, write_ggml
+from slow_rows import slow_but
 from whispertide.checkpoint import GenerationConfig, ModelDims, TensorStore, load_checkpoint
 from whispertide.checkpoint.layout import EMBEDDING
 from whispertide.checkpoint.safetensors_file import to_float
@@ -83,6 +84,7 @@ def test_quantised_weights_with_their_scales(kind: str, steps: int, tmp_path: Pa
         assert error <= 0.51 * 6 / steps, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantization", [None, "int8_float16", "int16"])
 def test_what_ctranslate2_itself_writes(quantization: str | None, write_model: WriteModel, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
@@ -232,7 +234,7 @@ def test_a_ggml_file_of_that_name(write_model: WriteModel, tmp_path: Path) -> No
         load_checkpoint(tmp_path)  # which opens it as what it is
 
 
-@pytest.mark.parametrize("kind", ["float16", "int8"])
+@pytest.mark.parametrize("kind", slow_but(["float16", "int8"], "float16"))
 def test_damage_is_one_clear_error(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either the damage lies in the numbers, which nobody can see, or it is told briefly; nothing else is raised."""
     monkeypatch.chdir(tmp_path)

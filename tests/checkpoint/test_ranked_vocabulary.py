@@ -25,6 +25,7 @@ def pair() -> tuple[Tokenizer, Tokenizer]:
     return known, Tokenizer(Vocabulary.of_bytes(NANO, tokens, 51_864), 51_864)
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=40))
 @example(" the the  the\n\tthe don't 2'000,00 aaaaaaaa -- ... ( ♪ ) été ⁠日本語")
 def test_the_same_tokens_from_the_texts_alone(pair: tuple[Tokenizer, Tokenizer], text: str) -> None:
@@ -66,6 +67,7 @@ def test_merges_that_are_whole_stay_as_they_are() -> None:
     assert with_lost_merges(ids, merges[1:]) == merges
 
 
+@pytest.mark.slow
 def test_the_merge_that_published_tokenizers_lost(tmp_path: Path) -> None:
     """The multilingual tokenizer.json of the hub has every merge but the first one, "Ġ t"."""
     (tmp_path / "tokenizer.json").write_text(multilingual_tokenizer(99))

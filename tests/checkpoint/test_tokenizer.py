@@ -204,6 +204,7 @@ def test_v3_has_a_hundred_languages(v3: Tokenizer, multilingual: Tokenizer) -> N
     assert multilingual.languages == tuple(multilingual.language_tokens)
 
 
+@pytest.mark.slow
 def test_vocab_and_merges_make_the_same_tokenizer(english: Tokenizer, tmp_path: Path) -> None:
     for name in ("vocab.json", "merges.txt", "added_tokens.json"):
         shutil.copy(NANO / name, tmp_path)
@@ -216,6 +217,7 @@ def test_vocab_and_merges_make_the_same_tokenizer(english: Tokenizer, tmp_path: 
     assert other.non_speech_tokens == english.non_speech_tokens
 
 
+@pytest.mark.slow
 def test_a_tokenizer_without_timestamps(english: Tokenizer, tmp_path: Path) -> None:
     content = json.loads((NANO / "tokenizer.json").read_text())
     content["added_tokens"] = [item for item in content["added_tokens"] if item["id"] < english.timestamp_begin]

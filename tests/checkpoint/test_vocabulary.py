@@ -11,6 +11,7 @@ from whispertide.errors import CheckpointError, CheckpointNotFoundError
 NANO = BUNDLED_DIR / "nano.en"
 
 
+@pytest.mark.slow
 def test_vocab_and_merges_are_the_same_vocabulary(tmp_path: Path) -> None:
     whole = Vocabulary.read(NANO)
     shutil.copy(NANO / "vocab.json", tmp_path)

@@ -97,6 +97,7 @@ def test_a_package_that_does_not_load_leaves_the_other_commands_alone(monkeypatc
         assert f"the package of `whispertide {name}` cannot be loaded" in result.stderr
 
 
+@pytest.mark.slow
 def test_commands_of_ours_wait_for_no_other_package() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from whispertide.cli.main import app; "

@@ -64,6 +64,7 @@ def long_talk(tmp_path: Path) -> Path:
     return write_wav(tmp_path / "long.wav", 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pace", "number"), [("max", signal.SIGINT), pytest.param("live", signal.SIGTERM, marks=pytest.mark.slow)]
 )

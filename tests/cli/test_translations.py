@@ -85,6 +85,7 @@ def test_events_have_it_and_the_end_comes_last(run: Run, talk: Path, stream: tup
     assert (translation["text"], translation["language"]) == (FRENCH, "fr")
 
 
+@pytest.mark.slow
 def test_a_long_recording_is_translated_whole(run: Run, tmp_path: Path) -> None:
     """Sentence by sentence, with their times, and none is lost."""
     long = write_wav(tmp_path / "long.wav", 60)

@@ -106,6 +106,7 @@ def published_examples() -> list[str]:
     return [code for code in found if ".transcribe(" in code]
 
 
+@pytest.mark.slow
 def test_their_published_examples_run_unchanged_but_for_the_import(
     loads: Loads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,6 +236,7 @@ def test_no_window_of_the_pipeline_is_told_what_was_said_before(
         pipeline.transcribe(np.zeros(100, np.float32), clip_timestamps=[{"start": 0, "end": 1}])
 
 
+@pytest.mark.slow
 def test_without_timestamps_nothing_after_a_sentence_is_lost(model: WhisperModel) -> None:
     """Only word times tell what a text that closed early has left out."""
     speech = load_audio(CLIP)

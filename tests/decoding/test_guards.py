@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_ramps import SLACK, asked, looking_at, scene
+from slow_rows import slow_but
 from whispertide.decoding.guards import (
     Frontier,
     FrontierGuard,
@@ -315,7 +316,7 @@ def test_it_needs_attention_and_possible_settings() -> None:
             Frontier(**least)
 
 
-@pytest.mark.parametrize("floor", [0.0, 0.2])
+@pytest.mark.parametrize("floor", slow_but([0.0, 0.2], 0.2))
 def test_the_attended_frame_head_by_head(floor: float) -> None:
     rng = np.random.default_rng(2)
     for _ in range(40):

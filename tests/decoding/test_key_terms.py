@@ -186,6 +186,7 @@ def test_with_a_draft_the_text_is_the_same_and_takes_fewer_runs() -> None:
 texts = st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=3).map(tuple), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @quick(25)
 @given(st.integers(0, 10**6), texts, st.lists(st.integers(0, 19), max_size=6))
 def test_whatever_was_drafted_the_terms_are_found_as_without(
@@ -210,6 +211,7 @@ def test_a_term_stands_whole_where_the_text_differs_from_greedy(seed: int, token
         assert any(ends)
 
 
+@pytest.mark.slow
 @quick(25)
 @given(st.integers(0, 10**6), texts, st.integers(1, 4))
 def test_without_a_bonus_terms_change_nothing(seed: int, tokens: list[tuple[int, ...]], beam: int) -> None:

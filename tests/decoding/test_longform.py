@@ -116,6 +116,7 @@ class TestWindowAfterWindow:
         run.next_window()
         assert run.done is not left
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("closed", "seconds", "seek"),
         [(1400, 40, 2800), (1450, 40, 2900), (1451, 40, 3000), (1001, 40, 2002), (1000, 40, 3000), (1400, 30, 3000)],
@@ -227,6 +228,7 @@ class TestWindowAfterWindow:
         assert seeks[1] == seeks[0] + 100
         assert seeks[2] == seeks[1] + seeks[0] or seeks[2] == seeks[1] + 100
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("user", "checkpoint", "shown"),
         [(None, None, True), (None, False, False), (True, False, True), (False, True, False)],
@@ -298,6 +300,7 @@ class TestWindowAfterWindow:
 
 
 class TestLanguages:
+    @pytest.mark.slow
     def test_language_and_task_reach_the_decode_and_the_word_times(self) -> None:
         tokenizer = multilingual()
         words = story(("我们", 10), ("走路", 40), tokenizer=tokenizer)

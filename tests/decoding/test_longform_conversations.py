@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,7 @@ class Listener(ScriptedModel):
         return told or [time(0), *story((" you", 10)), time(40)]
 
 
+@pytest.mark.slow
 @quick(8)
 @given(conversations(), st.sampled_from(sorted(FAULTS)))
 def test_no_sentence_is_lost_and_none_made_up(conversation: Conversation, fault: str) -> None:

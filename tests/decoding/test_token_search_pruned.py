@@ -263,6 +263,7 @@ def test_sampling_takes_all_rows_from_where_it_leaves() -> None:
     assert len(found.others) == 3
 
 
+@pytest.mark.slow
 def test_a_pruned_sample_is_drawn_as_fairly_as_any() -> None:
     def script(seen: tuple[int, ...]) -> FloatArray:
         if len(seen) > len(PROMPT.tokens):

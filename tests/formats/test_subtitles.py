@@ -207,6 +207,7 @@ def test_a_text_without_word_times_is_cut_all_the_same() -> None:
     assert found[-1].end == 20 * SECOND
 
 
+@pytest.mark.slow
 def test_a_speech_without_a_pause_is_cut() -> None:
     words = said("word " * 2000, word_s=0.4)
     check(cues(document_of(words)), words)

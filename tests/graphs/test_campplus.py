@@ -72,6 +72,7 @@ def vectors(graph: GraphSession, features: FloatArray) -> FloatArray:
     return found
 
 
+@pytest.mark.slow
 def test_a_vector_for_each_of_a_batch(graph: GraphSession) -> None:
     features = np.random.default_rng(1).standard_normal((2, 100, 80)).astype(np.float32)
     both = vectors(graph, features)

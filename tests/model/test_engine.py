@@ -48,6 +48,7 @@ def windows(model: WhisperModel) -> list[Encoded]:
     return [model.encode(mel(1, 200)), model.encode(mel(2, 320), valid_frames=130)]
 
 
+@pytest.mark.slow
 def test_other_audio_under_what_is_read_again(engine: Engine, windows: list[Encoded]) -> None:
     """A run that rewinds to its beginning is a fresh one over the other audio."""
     run, fresh = (engine.start(window, HEADS) for window in windows)
@@ -61,6 +62,7 @@ def test_other_audio_under_what_is_read_again(engine: Engine, windows: list[Enco
         assert close(found.attention, expected.attention)
 
 
+@pytest.mark.slow
 def test_other_audio_under_a_kept_cache(engine: Engine, windows: list[Encoded]) -> None:
     """The first layer attends as in a fresh run over the other audio; deeper ones remember what was heard before."""
     run, before, after = (engine.start(windows[n], HEADS) for n in (0, 0, 1))

@@ -80,6 +80,7 @@ def error(ours: FloatArray, reference: FloatArray) -> float:
     return float(np.abs(ours - reference).max() / np.abs(reference).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["nano.en", pytest.param("tiny.en", marks=pytest.mark.slow), pytest.param("base", marks=pytest.mark.soak)]
 )

@@ -13,6 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from slow_rows import slow_but
 from whispertide.checkpoint import load_checkpoint
 from whispertide.errors import GraphError, OptionError, ProviderError
 from whispertide.graphs.contract import ENCODER
@@ -46,12 +47,13 @@ def test_valid_frames_lie_in_the_window(model: WhisperModel, valid: int) -> None
         model.encode(mel(100), valid_frames=valid)
 
 
-@pytest.mark.parametrize("frames", [2, 100, 3000])
+@pytest.mark.parametrize("frames", slow_but([2, 100, 3000], 2, 100))
 def test_any_length_up_to_30_s(model: WhisperModel, frames: int) -> None:
     encoded = model.encode(mel(frames))
     assert (encoded.frames, encoded.valid_frames) == (frames // 2, frames // 2)
 
 
+@pytest.mark.slow
 def test_attention_of_chosen_heads_is_cropped_to_the_valid_frames(model: WhisperModel) -> None:
     state = model.decoder(model.encode(mel(100), valid_frames=30), heads=[(3, 1), (0, 2)])
     attention = state.run(DecodeRequest(np.array([[50257, 50362]]), (1,))).attention
@@ -155,6 +157,7 @@ def test_threads_open_a_graph_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert opened == ["encoder.onnx"]
 
 
+@pytest.mark.slow
 def test_nothing_is_sent(tmp_path: Path) -> None:
     """ONNX Runtime's own builds keep an identifier and a database of what they will send; without them nothing is."""
     code = (

@@ -42,6 +42,7 @@ def test_without_an_adapter_nothing_changes(plain: WhisperModel) -> None:
     assert plain.adapted_hash == plain.content_hash
 
 
+@pytest.mark.slow
 def test_bare_windows_are_heard_with_it_and_padded_ones_without(adapted: WhisperModel, plain: WhisperModel) -> None:
     assert adapted.knows_short
     assert adapted.content_hash == plain.content_hash != adapted.adapted_hash
@@ -63,6 +64,7 @@ def test_the_decoder_is_one_for_both(adapted: WhisperModel) -> None:
     assert not graphs.path(DECODER).is_file()
 
 
+@pytest.mark.slow
 def test_an_adapter_of_another_checkpoint_is_told_of(tmp_path: Path, adapted: WhisperModel) -> None:
     other = random_whisper(tmp_path / "other", MINI, embedding=0.1)
     (other.folder / "short.npz").write_bytes((adapted.checkpoint.folder / "short.npz").read_bytes())

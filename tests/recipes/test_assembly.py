@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reference import nano, own_nano
+from slow_rows import slow_but
 from whispertide.audio.file import load_audio
 from whispertide.decoding.draft import Align, Reference
 from whispertide.decoding.search import NO_STEPS, Steps
@@ -21,7 +22,7 @@ from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.recipes.assembly import executor_key, make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.short_windows import as_tuned
-from whispertide.streaming.framing import FRAMINGS, Buckets, Hush, get_framing
+from whispertide.streaming.framing import FRAMINGS, PAD30, Buckets, Hush, get_framing
 from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.stages import SerialExecutor
@@ -39,7 +40,10 @@ START = 3200 * 320  # somewhere in the middle of a stream
 GREEDY = DecodeOptions(temperatures=(0.0,))
 
 
-@pytest.fixture(scope="module", params=[*(get_framing(name) for name in FRAMINGS), Buckets(masked=True)], ids=str)
+EVERY = [*map(get_framing, FRAMINGS), Buckets(masked=True)]
+
+
+@pytest.fixture(scope="module", params=slow_but(EVERY, *(each for each in EVERY if each != PAD30)), ids=str)
 def executor(request: pytest.FixtureRequest) -> SerialExecutor:
     model = nano()
     return SerialExecutor(RoundResources(model, request.param))
@@ -135,6 +139,7 @@ def detector_for(model: WhisperModel, content_hash: str = "") -> TruncationDetec
     return TruncationDetector(weight, 0.1, content_hash or model.content_hash)
 
 
+@pytest.mark.slow
 def test_the_detector_next_to_the_checkpoint_is_found(own_model: WhisperModel, tmp_path: Path) -> None:
     detector = detector_for(own_model)
     detector.save(tmp_path / "mine" / KIND.file)

@@ -304,6 +304,7 @@ def test_a_round_that_is_taken_back_leaves_the_state(model: WhisperModel, speech
     assert seen_by(stream) == (25, 50)
 
 
+@pytest.mark.slow
 def test_rounds_that_overlap_hand_the_state_on_through_the_first_stage(model: WhisperModel, speech: FloatArray) -> None:
     stages, second, not_landed = watched(model, toy()), threading.Event(), []
     stream = stream_of(toy(), PipelinedExecutor(stages), schedule=HALVES)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from few_examples import quick
 from oracle import make_gate
 from served import KnowingModel, WatchedOracle, complete, limited, text_of
+from slow_rows import slow_but
 from speaking import speak
 from standing_server import PORTS, SOCKETS, Standing, standing
 from whispertide.events import Event, Lag
@@ -141,7 +142,7 @@ async def test_only_rounds_of_those_that_speak_are_a_sign_of_load(sent_s: int, g
     await scheduler.stop()
 
 
-@pytest.mark.parametrize("where", [*SOCKETS, *PORTS])
+@pytest.mark.parametrize("where", slow_but([*SOCKETS, *PORTS], "/ws", "lines"))
 def test_flow_control_reaches_the_socket(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten minutes at once, while no round comes to its end: what the session may have waiting is read and no more, the
     sender stands still, is not cut off, and goes on when rounds do.

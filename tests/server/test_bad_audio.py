@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from served import TEXT, client
+from slow_rows import slow_but
 from speaking import speak
 from standing_server import PORTS, SOCKETS, Standing, answers
 
 
-@pytest.mark.parametrize("where", [*SOCKETS, *PORTS])
+@pytest.mark.parametrize("where", slow_but([*SOCKETS, *PORTS], "/ws", "wyoming"))
 async def test_odd_byte_counts_cost_no_word(town: Standing, where: str) -> None:
     """Samples that are cut anywhere are put together again, but on WhisperLive, whose own server takes whole ones."""
     town.watcher.sessions.clear()

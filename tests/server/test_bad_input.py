@@ -17,6 +17,7 @@ from websockets.exceptions import InvalidStatus
 
 from few_examples import quick
 from served import SILENCE, client, limited
+from slow_rows import slow_but
 from standing_server import (
     PORTS,
     SOCKETS,
@@ -83,7 +84,7 @@ BROKEN = [
 ]
 
 
-@every_socket
+@pytest.mark.parametrize("path", slow_but(SOCKETS, "/ws"))
 async def test_malformed_json_is_told(town: Standing, path: str) -> None:
     """By a message in the protocol's own words, or its close code."""
     async with town.bystander():
@@ -119,7 +120,7 @@ def test_bytes_where_text_belongs_are_audio_or_refused(town: Standing, path: str
 # --- size ------------------------------------------------------------------------------------------------------------
 
 
-@every_socket
+@pytest.mark.parametrize("path", slow_but(SOCKETS, "/ws"))
 @pytest.mark.parametrize("kind", ["binary", "text", "fragments"])
 def test_messages_that_are_too_large(town: Standing, path: str, kind: str) -> None:
     async def talk() -> bytes:

@@ -93,10 +93,10 @@ CHUNK = encode(Frame("audio-chunk", {"rate": 16_000, "width": 2, "channels": 1},
 @pytest.mark.parametrize(
     ("kind", "messages", "cost"),
     [
-        (NativeProtocol, [bytes(2)] * 4_000, 4_000),
+        pytest.param(NativeProtocol, [bytes(2)] * 4_000, 4_000, marks=pytest.mark.slow),
         (NativeProtocol, [bytes(2**20)] * 30, 30 * (32 * 5 + 32 * 10)),
         (NativeProtocol, ['{"type":"ack","seq":0,"why":"' + "x" * 2**20 + '"}'] * 40, 40 * 513),
-        (WyomingProtocol, [CHUNK * 200] * 20, 4_000),
+        pytest.param(WyomingProtocol, [CHUNK * 200] * 20, 4_000, marks=pytest.mark.slow),
     ],
     ids=["tiny", "large", "text", "many in one"],
 )

@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from served import SILENCE, client, limited, served
+from slow_rows import slow_but
 from standing_server import (
     OPENING,
     PORTS,
     SOCKETS,
     Standing,
     connected,
-    every_socket,
     frame,
     raw_socket,
     standing,
@@ -43,7 +43,7 @@ def town() -> Iterator[Standing]:
 # --- floods ----------------------------------------------------------------------------------------------------------
 
 
-@every_socket
+@pytest.mark.parametrize("path", slow_but(SOCKETS, "/ws"))
 def test_text_messages(town: Standing, path: str) -> None:
     async def talk() -> bytes:
         async with town.bystander():
@@ -57,7 +57,7 @@ def test_text_messages(town: Standing, path: str) -> None:
     assert b"expected at most 20 messages a second" in said
 
 
-@every_socket
+@pytest.mark.parametrize("path", slow_but(SOCKETS, "/ws"))
 async def test_tiny_audio_messages(town: Standing, path: str) -> None:
     """Twenty thousand of one byte: worked through, one at a time, between everybody else's."""
     _, writer = await raw_socket(town.port, path)

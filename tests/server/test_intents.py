@@ -81,6 +81,7 @@ async def test_a_client_is_told_intents_among_its_words(folder: Path) -> None:
     assert one.said("confirmed")
 
 
+@pytest.mark.slow
 async def test_the_address_can_ask_for_them(folder: Path) -> None:
     async with served(with_intents(folder)) as (server, _), client(server, "?intents=true") as one:
         await say(one, PCM)
@@ -98,6 +99,7 @@ async def test_who_does_not_ask_is_not_told(folder: Path) -> None:
     assert not intents(one)
 
 
+@pytest.mark.slow
 def test_a_long_message_is_heard_in_several_steps(folder: Path) -> None:
     told: list[int] = []
 
@@ -148,6 +150,7 @@ async def test_a_flush_ends_an_utterance_and_clear_forgets_one(folder: Path) -> 
         assert len(intents(one)) == told
 
 
+@pytest.mark.slow
 async def test_a_client_that_comes_back_misses_nothing(folder: Path) -> None:
     async with served(with_intents(folder)) as (server, _):
         async with client(server) as one:
@@ -166,6 +169,7 @@ async def test_a_client_that_comes_back_misses_nothing(folder: Path) -> None:
     assert [*intents(one), *intents(again)] == alone(folder, PCM)
 
 
+@pytest.mark.slow
 async def test_after_a_restart_the_utterance_is_heard_to_its_end(folder: Path, tmp_path: Path) -> None:
     options = with_intents(folder, journal=str(tmp_path))
     async with served(options) as (server, _), client(server) as one:
@@ -185,6 +189,7 @@ async def test_after_a_restart_the_utterance_is_heard_to_its_end(folder: Path, t
     assert final == [heard for heard in alone(folder, PCM) if heard[-1]]
 
 
+@pytest.mark.slow
 def test_audio_that_the_session_let_go_of_is_missing(folder: Path) -> None:
     """What is left of the utterance is understood, at the session's positions."""
     left = AudioBuffer()

@@ -20,6 +20,7 @@ from websockets.asyncio.client import connect
 
 from served import SECONDS, SILENCE, TEXT, Client, KnowingModel, client, complete, served, text_of
 from shared_journal import accepted, back, copied, finish_talk, in_order, journaled, written
+from slow_rows import slow_but
 from whispertide.errors import OptionError
 from whispertide.events import to_dict
 from whispertide.options import DecodeOptions
@@ -70,7 +71,9 @@ def test_a_server_that_dies_at_any_moment(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("said", [64_000, 60_800, 12_800])  # between two words, and in the middle of one
+@pytest.mark.parametrize(
+    "said", slow_but([64_000, 60_800, 12_800], 60_800)
+)  # between two words, and in the middle of one
 async def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path, said: int) -> None:
     """SIGTERM must not be worse than SIGKILL: nothing is confirmed in a hurry, no word is cut in two."""
     async with served(journaled(tmp_path)) as (server, _), client(server) as one:
@@ -223,7 +226,7 @@ def test_after_a_restart_windows_are_framed_as_before(tmp_path: Path) -> None:
     assert model.given == ["pad30", "pad30"]
 
 
-@pytest.mark.parametrize("damage", ["log", "mark", "no mark"])
+@pytest.mark.parametrize("damage", slow_but(["log", "mark", "no mark"], "mark"))
 def test_a_journal_that_is_older_than_what_was_told_is_given_up(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -300,6 +303,7 @@ for module in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_state_imports_nothing() -> None:
     """A tampered journal names a module that nobody has imported yet: that alone would run its code."""
     modules = ["numpy.f2py.crackfortran", "numpy.testing.print_coercion_tables", "whispertide_lab.training.network"]

@@ -56,6 +56,7 @@ async def test_too_many_text_messages() -> None:
         assert await one.rest() == 4029
 
 
+@pytest.mark.slow
 async def test_audio_that_comes_as_text_is_audio() -> None:
     """OpenAI's clients send it in JSON; a recording comes as fast as it can be read, in pieces of 10 ms."""
     append = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(480)).decode()}

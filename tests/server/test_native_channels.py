@@ -193,6 +193,7 @@ async def test_a_client_that_comes_back_has_all_of_every_channel(cuts: tuple[int
             assert events[-1].duration == TOTAL
 
 
+@pytest.mark.slow
 async def test_a_restart_keeps_every_channel(tmp_path: Path) -> None:
     options = replace(limited(), journal=str(tmp_path))
     async with served(options) as (server, _), client(server, APART) as one:

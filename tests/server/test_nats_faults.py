@@ -89,6 +89,7 @@ async def test_a_journal_that_is_too_slow(nats: Nats, wire: Wire) -> None:
         await goes_on_elsewhere(one, nats)
 
 
+@pytest.mark.slow
 def test_a_journal_that_is_full(tmp_path: Path) -> None:
     """JetStream may store no more; its operator gives it more room."""
 
@@ -118,6 +119,7 @@ def test_a_journal_that_is_full(tmp_path: Path) -> None:
         asyncio.run(run(nats))
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     """Not a byte is left where NATS stores; somebody makes room and starts it again."""
 
@@ -164,6 +166,7 @@ async def test_the_network_is_cut_and_mended(nats: Nats, wire: Wire) -> None:
         await goes_on_elsewhere(one, nats)
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_cut_off_loses_its_session(nats: Nats, wire: Wire) -> None:
     """Its client goes on elsewhere; what the old server wrote meanwhile gets nowhere once it is back."""
     async with served(shared(wire)) as (first, hub), client(first) as one:

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from nats_server import Nats
 from served import SILENCE, TEXT, KnowingModel, client, complete, served, text_of
 from shared_journal import accepted, back, finish_talk, in_order, shared, status
+from slow_rows import slow_but
 from whispertide.errors import OptionError
 from whispertide.events import Event
 from whispertide.server.nats_journal import NatsJournal
@@ -25,7 +26,7 @@ from whispertide.server.options import Access
 from whispertide.server.serving import drain
 
 
-@pytest.mark.parametrize("said", [12_800, 60_800, 64_000])
+@pytest.mark.parametrize("said", slow_but([12_800, 60_800, 64_000], 60_800))
 async def test_a_client_goes_on_at_another_server(nats: Nats, said: int) -> None:
     """The first server lives, and does not know that its client is elsewhere; it is refused, and says so."""
     async with served(shared(nats)) as (first, hub), served(shared(nats)) as (second, _), client(first) as one:
@@ -48,6 +49,7 @@ async def test_a_client_goes_on_at_another_server(nats: Nats, said: int) -> None
     assert one.events == events[: len(one.events)], "a server that does not have the session says nothing new"
 
 
+@pytest.mark.slow
 async def test_to_and_fro(nats: Nats) -> None:
     """The first server still has the session as it was when its client comes back to it."""
     async with served(shared(nats)) as (first, _), served(shared(nats)) as (second, _):
@@ -73,7 +75,7 @@ async def test_to_and_fro(nats: Nats) -> None:
     assert text_of(events) == TEXT
 
 
-@pytest.mark.parametrize("said", [12_800, 60_800])
+@pytest.mark.parametrize("said", slow_but([12_800, 60_800], 60_800))
 async def test_a_draining_server_hands_over(nats: Nats, said: int) -> None:
     """At once, though it still waits for somebody else; and it takes nothing back from where the session went on."""
     async with (
@@ -188,6 +190,7 @@ async def test_sessions_that_are_over_leave_nothing(nats: Nats) -> None:
                 left = (await asyncio.wrap_future(info)).state.messages
 
 
+@pytest.mark.slow
 async def test_silence_does_not_fill_the_stream(nats: Nats) -> None:
     async with served(shared(nats), KnowingModel(())) as (server, hub), client(server) as one:
         for count in range(1, 61):

@@ -39,6 +39,7 @@ def stereo(seconds: float, channels: int = 2) -> bytes:
     return make_wav(np.zeros((round(16_000 * seconds), channels), np.float32), 16_000, "s16")
 
 
+@pytest.mark.slow
 async def test_each_channel_is_a_speaker() -> None:
     async with rest() as client:
         answer = (await post(client, stereo(3), response_format="diarized_json", multichannel="true")).json()

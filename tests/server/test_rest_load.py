@@ -14,6 +14,7 @@ from websockets.asyncio.client import connect
 
 from rest_client import events_in, post, rest
 from served import OfflineModel, limited, logged_errors, served, wav, web_client
+from slow_rows import slow_but
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.server.transcription_answers import render
 
@@ -150,7 +151,7 @@ async def lines_of(client: httpx.AsyncClient, data: bytes, begun: asyncio.Event)
     return lines
 
 
-@pytest.mark.parametrize("drain_s", [30.0, 0.2])
+@pytest.mark.parametrize("drain_s", slow_but([30.0, 0.2], 0.2))
 def test_the_end_waits_for_files_and_then_says_so(drain_s: float) -> None:
     """One is streamed, one waits and one is still coming. Nothing is logged as an error."""
     model = OfflineModel(delay_s=1.0)  # so slow that all three are there before one is done, on any machine

@@ -67,6 +67,7 @@ async def test_a_client_that_comes_back_goes_on() -> None:
         assert text_of(events) == TEXT
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.integers(0, 30), st.booleans()), max_size=4),

@@ -213,6 +213,7 @@ def test_a_graph_that_fails_once_is_tried_again(monkeypatch: pytest.MonkeyPatch)
     assert not [event for event in events if isinstance(event, Error)]
 
 
+@pytest.mark.slow
 async def test_under_load_quality_falls_and_no_word_is_lost() -> None:
     """Rounds that take as long as their step, in eight sessions on one worker."""
     options = replace(ServerOptions(), work=Work(workers=1, degrade=True))

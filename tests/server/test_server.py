@@ -8,6 +8,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, complete, keyed, limited, say_everything, served
+from slow_rows import slow_but
 from whispertide.events import Confirmed, Error
 from whispertide.recipes.catalogue import ABOUT, get_recipe
 from whispertide.server.hub import Hub
@@ -29,7 +30,7 @@ async def test_a_session_says_every_word_once() -> None:
         assert one.said("end")[0]["duration"] == SECONDS
 
 
-@pytest.mark.parametrize("portion", [1, 333, 3201, 64_000])
+@pytest.mark.parametrize("portion", slow_but([1, 333, 3201, 64_000], 3201))
 async def test_portions_do_not_matter(portion: int) -> None:
     async with served(model=KnowingModel()) as (server, _), client(server) as one:
         seconds = 0.02 if portion == 1 else SECONDS  # one byte a message is enough to split samples
@@ -130,6 +131,7 @@ async def test_a_failing_model_ends_one_session_and_no_other() -> None:
         assert "whispertide_errors_total 2.0" in hub.metrics.render().decode()
 
 
+@pytest.mark.slow
 async def test_many_sessions_each_get_their_own_words() -> None:
     async with served() as (server, _):
 

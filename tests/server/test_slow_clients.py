@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from served import limited
+from slow_rows import slow_but
 from standing_server import OPENING, PORTS, SOCKETS, Standing, frame, raw_socket, standing, until_closed
 from whispertide.server.protocols.wyoming import Frame, encode
 from whispertide.server.tcp import TcpTransport
@@ -167,7 +168,7 @@ async def test_half_open_sockets(patient: Standing, how: str) -> None:
             writer.transport.abort()
 
 
-@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("port", slow_but(PORTS, "wyoming"))
 @pytest.mark.parametrize("how", ["half closed", "reset", "silent"])
 async def test_half_open_sockets_over_tcp(patient: Standing, port: str, how: str) -> None:
     async with patient.hurried(idle_s=0.3):

@@ -287,6 +287,7 @@ async def test_a_key_for_the_longest_prompt_of_any_script(character: str) -> Non
             assert told["session"]["input_audio_transcription"]["prompt"] == character * MOST_PROMPT
 
 
+@pytest.mark.slow
 async def test_whoever_makes_a_key_is_told_the_session() -> None:
     """As OpenAI's client wants it: with an id, its kind, and all of its settings."""
     response = pytest.importorskip("openai.types.realtime.realtime_transcription_session_create_response")

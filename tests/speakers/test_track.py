@@ -124,6 +124,7 @@ def test_a_word_far_from_all_that_was_heard_has_no_label() -> None:
     assert track.label([word("oh", 15, 15.2)])[0].speaker is None
 
 
+@pytest.mark.slow
 def test_memory_of_a_long_stream_is_bounded() -> None:
     track = SpeakerTrack(ScriptedEmbedding(), 4)
     for _ in range(40):

@@ -59,6 +59,7 @@ def _hidden(transcriber: Transcriber, framing: Merged, mel: FloatArray) -> Float
     return framing(transcriber.model, mel, taps=(LAST_LAYER,)).taps[LAST_LAYER]
 
 
+@pytest.mark.slow
 def test_where_each_frame_stands_for_itself_it_is_padding(exact: Transcriber) -> None:
     mel = log_mel(np.random.default_rng(1).normal(0, 0.1, 32_000).astype(np.float32), exact.model.dims.n_mels)
     padded = PAD30(exact.model, mel, taps=(LAST_LAYER,)).taps[LAST_LAYER]
@@ -68,6 +69,7 @@ def test_where_each_frame_stands_for_itself_it_is_padding(exact: Transcriber) ->
     np.testing.assert_allclose(heard[:100], padded[:100], atol=0.02)
 
 
+@pytest.mark.slow
 def test_fewer_frames_are_further_from_it_and_uncounted_ones_further_still(exact: Transcriber) -> None:
     mel = log_mel(np.random.default_rng(1).normal(0, 0.1, 32_000).astype(np.float32), exact.model.dims.n_mels)
     padded = PAD30(exact.model, mel, taps=(LAST_LAYER,)).taps[LAST_LAYER]

@@ -21,6 +21,7 @@ from each_row import each_row
 from few_examples import quick
 from oracle import Oracle, audio_between, make_gate, plain, speech
 from round_workers import LONG, no_workers_are_left
+from slow_rows import slow_but
 from test_session_properties import without_stats
 from whispertide.decoding.search import Guard
 from whispertide.errors import GraphError, OptionError, SessionError
@@ -313,7 +314,7 @@ def talks(draw: st.DrawFn) -> tuple[tuple[Word, ...], int]:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"prompt_chars": 0, "agreement": 3}, {"step_s": 0.3, "schedule": "best-effort"}]
+    "changes", slow_but([{}, {"prompt_chars": 0, "agreement": 3}, {"step_s": 0.3, "schedule": "best-effort"}], {})
 )
 @quick(6)
 @given(

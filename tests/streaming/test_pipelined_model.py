@@ -73,6 +73,7 @@ def test_a_transcriber_streams_pipelined_what_early_plans_say_serially(model: Wh
     assert pipelined.transcript.text
 
 
+@pytest.mark.slow
 def test_leaving_a_stream_early_leaves_no_worker(model: WhisperModel) -> None:
     recipe = get_recipe("whisper-streaming").replace(
         search="greedy", framing="bare", vad=False, step_s=0.3, executor="pipelined"

@@ -142,6 +142,7 @@ def test_limits_may_change_while_it_runs() -> None:
     assert over.confidence == 0.6
 
 
+@pytest.mark.slow
 @quick(25)
 @given(st.lists(st.integers(1, 3 * S), max_size=12), st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_portions_and_snapshots_change_nothing(cuts: list[int], answers: list[float]) -> None:

@@ -51,6 +51,7 @@ def test_a_correction_is_asked_for_in_its_own_words() -> None:
     assert "You correct live captions in the language that they are in" in body["messages"][0]["content"]
 
 
+@pytest.mark.slow
 @each_row(
     "problem",
     [

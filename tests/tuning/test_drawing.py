@@ -7,6 +7,7 @@ import pytest
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from slow_rows import slow_but
 from whispertide.tuning.drawing import Curve, Drawing, Line, scatter
 
 NEAR = Curve("near", (1.0, 1.05, 1.05, 1.1, 2.0), (5.0, 5.1, 5.3, 5.0, 5.2), ("0.1 s", "0.5 s", "1 s", "1.2 s", "2 s"))
@@ -46,6 +47,7 @@ def test_the_same_numbers_make_the_same_picture() -> None:
     assert [crowded().image(kind) for kind in ("png", "pdf")] == [crowded().image(kind) for kind in ("png", "pdf")]
 
 
+@pytest.mark.slow
 def test_notes_cover_neither_each_other_nor_a_point() -> None:
     drawing = crowded()
     *_, notes = boxes(drawing)
@@ -56,7 +58,7 @@ def test_notes_cover_neither_each_other_nor_a_point() -> None:
     assert not any(note.contains(x, y) for note in notes for x, y in placed)
 
 
-@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize("count", slow_but([1, 2, 8], 8))
 def test_title_plot_and_legend_are_apart_and_inside(count: int) -> None:
     curves = [Curve("name " * (number + 1), (0.0, 1.0), (0.0, number)) for number in range(count)]
     drawing = scatter(curves, x_label="x", y_label="y", title="a title, " * 12)

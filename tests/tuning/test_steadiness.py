@@ -77,6 +77,7 @@ def test_a_fitted_rule_predicts_voices_that_it_never_met() -> None:
     assert weights["firm"] == pytest.approx(TRUTH["firm"], abs=0.4)
 
 
+@pytest.mark.slow
 def test_from_a_known_rule_few_words_go_a_long_way_and_many_go_where_they_say() -> None:
     known = Rule(tuple(TRUTH.get(name, 0.0) for name in FEATURES))
 

@@ -122,6 +122,7 @@ def test_the_step_leaves_room() -> None:
     assert [choose_step(seconds) for seconds in (0.0, 0.24, 0.25, 0.9, 99)] == [0.3, 0.3, 0.4, 1.5, 3.0]
 
 
+@pytest.mark.slow
 def test_a_report_has_a_table_and_a_plot() -> None:
     found = tuning(rounds=(Rounds(1, 0.3, 0.3), Rounds(2, 0.2, 0.2)))
     shown = text(found)
@@ -230,6 +231,7 @@ def test_a_shipped_rule_is_one_of_a_checkpoint_in_its_framing() -> None:
     assert usual_rule(base, BARE) == usual_rule(other, Merged()) == {}
 
 
+@pytest.mark.slow
 def test_the_report_says_what_became_of_the_rule() -> None:
     assert "0.0400 where the shipped one has 0.0450; of what streams confirmed 0 words" in text(tuning(refit=BETTER))
     assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))
@@ -252,6 +254,7 @@ def refitted(
     )
 
 
+@pytest.mark.slow
 def test_the_rule_of_a_checkpoint_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     unsure = Rule((-3.0, *read_rule("").weights[1:]))
     found = refitted(monkeypatch, unsure, parts=12)
@@ -268,6 +271,7 @@ def test_the_shipped_rule_stays_where_it_is_right(monkeypatch: pytest.MonkeyPatc
     assert not found.is_better
 
 
+@pytest.mark.slow
 def test_a_rule_with_which_streams_make_more_errors_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it predicts better."""
     found = refitted(monkeypatch, Rule((-3.0, *read_rule("").weights[1:])), parts=12, fitted_says="made up")

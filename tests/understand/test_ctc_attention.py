@@ -81,6 +81,7 @@ def score_of(ctc: Sums, pairs: Pairs, text: tuple[int, ...], weight: float) -> f
     return weight * sum(float(pairs.table[place]) for place in places) + (1 - weight) * float(prefix.wholes[0])
 
 
+@pytest.mark.slow
 @quick(10)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([0.0, 0.3, 0.5, 0.9]))
 def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, frames: int, weight: float) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from heard_commands import SEARCH, heard
+from slow_rows import slow_but
 from small_late import TEXTS, told_by_words
 from told_gate import STREAM, Loud, Told
 from wav_file import save_wav
@@ -54,7 +55,10 @@ def test_portions_change_nothing(model: LateModel, sizes: list[int]) -> None:
         assert one.perplexity == pytest.approx(whole.perplexity, rel=1e-3)
 
 
-@pytest.mark.parametrize(("longest_s", "first_s", "at"), [(30.0, 1.5, 32_000), (30.0, 2.2, 43_200), (2.0, 1.5, 40_000)])
+@pytest.mark.parametrize(
+    ("longest_s", "first_s", "at"),
+    slow_but([(30.0, 1.5, 32_000), (30.0, 2.2, 43_200), (2.0, 1.5, 40_000)], (30.0, 1.5, 32_000)),
+)
 def test_nothing_is_heard_that_comes_after(
     model: LateModel, longest_s: float, first_s: float, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +92,7 @@ def test_after_a_clear_an_utterance_begins_there(model: LateModel) -> None:
     assert [(each.start, each.end, each.final) for each in said] == [(20_000, 50_000, True)]
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.lists(st.integers(1, 30_000), max_size=6))
 def test_of_a_click_nothing_is_understood(model: LateModel, sizes: list[int]) -> None:
@@ -231,6 +236,7 @@ def test_a_pilot_of_no_frame_says_nothing(model: LateModel) -> None:
     assert [each.final for each in said] == [True, True]
 
 
+@pytest.mark.slow
 def test_hours_of_it_need_no_more_memory(model: LateModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate that never closes, as in steady noise: audio and frames are those of one utterance."""
     monkeypatch.setattr("whispertide.understand.understanding.LONGEST", 2 * SAMPLE_RATE)
@@ -261,6 +267,7 @@ def test_bad_input_is_refused(model: LateModel) -> None:
         Understanding(model, gate=Told()).push(np.zeros((2, 100), np.float32))
 
 
+@pytest.mark.slow
 def test_the_command_tells_every_utterance_of_a_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

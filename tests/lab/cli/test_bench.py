@@ -85,6 +85,7 @@ def test_another_setting_is_another_cell(run: Run, heard: Heard, change: tuple[s
     assert [utterance for name, utterance in heard.asked if name != "offline"] == ["talk/0", "talk/1"]
 
 
+@pytest.mark.slow
 def test_other_code_is_another_cell(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     run(*ONE)
     count = len(heard.asked)
@@ -93,6 +94,7 @@ def test_other_code_is_another_cell(run: Run, heard: Heard, monkeypatch: pytest.
     assert len(heard.asked) == 2 * count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", [1, 2, 3])
 def test_an_interrupted_run_goes_on_where_it_was(run: Run, heard: Heard, done: int) -> None:
     heard.fail_after = done
@@ -223,6 +225,7 @@ def test_without_word_times_the_table_says_so_and_shows_what_can_be_had(
     assert "--align" in result.stderr
 
 
+@pytest.mark.slow
 def test_aligned_word_times_are_marked(run: Run, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     def aligned(utterance: Utterance, transcriber: object, model: str) -> Utterance:
         timed = talks().items[0].words

@@ -53,6 +53,7 @@ def test_peers_are_compared_with_recipes(
     assert len(peer_asked) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("conversion", "compared"), [("ct2", 1.0), ("", None)])
 def test_a_peer_is_compared_with_the_same_weights_offline_unless_it_has_its_own(
     run: Run,
@@ -70,6 +71,7 @@ def test_a_peer_is_compared_with_the_same_weights_offline_unless_it_has_its_own(
     assert ("not compared" in result.stdout) == (compared is None)
 
 
+@pytest.mark.slow
 def test_a_peer_with_fallback_has_a_row_without_it(
     run: Run, heard: Heard, peer_asked: list[tuple[str, tuple[str, ...], dict[str, object]]]
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_peer_with_fallback_has_a_row_without_it(
     assert [settings["fallback"] for _, _, settings in peer_asked] == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_a_program_that_runs_live_is_not_let_loose_on_hours(
     run: Run, heard: Heard, peer_asked: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +120,7 @@ def test_recordings_in_languages_that_the_model_does_not_write_are_left_out_and_
     assert {utterance for _, utterance in heard.asked} == {"talk/0", "talk/2", "talk/4"}
 
 
+@pytest.mark.slow
 def test_a_peer_is_told_the_language_and_takes_no_corpus_of_several(
     run: Run,
     heard: Heard,

@@ -98,6 +98,7 @@ def test_an_interrupted_run_says_that_it_goes_on(tmp_path: Path, monkeypatch: py
     assert "the same command continues" in result.output
 
 
+@pytest.mark.slow
 def test_a_curve_from_several_cards(tmp_path: Path) -> None:
     for name, hours, counts in (("small", 10, WRONG), ("large", 100, RIGHT)):
         text = make_card(make_result([counts] * 30), name=name, hours=hours).to_json()

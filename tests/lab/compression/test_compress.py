@@ -146,6 +146,7 @@ def test_recordings_without_speech(toy: WhisperModel, tmp_path: Path, monkeypatc
         compress(toy, tmp_path / "new", OPTIONS, [])
 
 
+@pytest.mark.slow
 def test_replaced_weights_stand_where_the_graphs_have_them(toy: WhisperModel, tmp_path: Path) -> None:
     """Fed with a checkpoint's own weights nothing changes, not even the last bit; with others something does."""
     comparison, tensors = Comparison(toy.checkpoint, [sample()], tmp_path), toy.checkpoint.tensors

@@ -53,6 +53,7 @@ def test_cpu_seconds_do_not_count_waiting(monkeypatch: pytest.MonkeyPatch) -> No
     assert usage.peak_mb > 10
 
 
+@pytest.mark.slow
 def test_memory_that_is_held_now_is_at_most_the_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     before = energy.resident_mb()
     held = np.ones(8 << 20)  # 64 MiB

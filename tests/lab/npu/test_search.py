@@ -94,6 +94,7 @@ def test_the_result_is_greedy_searchs(data: st.DataObject, plans: list[list[int]
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 @quick(50)
 @given(
     seed=st.integers(0, 100_000),

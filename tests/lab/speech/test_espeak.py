@@ -127,6 +127,7 @@ print(len([EspeakSpeaker(name, rate=150, pitch=50) for name in names]))
 """
 
 
+@pytest.mark.slow
 def test_every_voice_is_in_the_wheel() -> None:
     """Those of the corpora, and those that may be trained on."""
     assert int(in_a_process_of_its_own(EVERY_VOICE)) > 100
@@ -192,6 +193,7 @@ def test_sound_is_16_bit_and_not_silent() -> None:
     assert np.abs(spoken.samples).max() > 3000
 
 
+@pytest.mark.slow
 def test_a_voice_speaks_as_before_after_another_that_shares_its_phonemes() -> None:
     """In a process of its own: what goes wrong here ends it."""
     program = (

@@ -38,6 +38,7 @@ def test_voices_are_chosen_by_synthesizer_or_one_by_one() -> None:
         choose_voices(["pico"])
 
 
+@pytest.mark.slow
 def test_manners_follow_the_shares_and_vary() -> None:
     dice = np.random.RandomState(0)
     drawn = [draw_manner(VOICES, dice) for _ in range(3000)]

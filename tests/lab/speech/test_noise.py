@@ -44,6 +44,7 @@ def test_a_room_decays_by_60_db_and_begins_with_the_direct_sound() -> None:
     assert 20 * np.log10(early / late) == pytest.approx(30, abs=2)
 
 
+@pytest.mark.slow
 def test_convolving_in_blocks_is_convolving() -> None:
     sound, response = dice(1).standard_normal(700_000), dice(2).standard_normal(5000)
     whole = np.fft.irfft(np.fft.rfft(sound, 1 << 20) * np.fft.rfft(response, 1 << 20), 1 << 20)[: len(sound)]

@@ -63,6 +63,7 @@ def test_a_lost_recording_is_made_again_the_same(tmp_path: Path, monkeypatch: py
     assert open_sentences("grammar", PAIR[:1], 2, seed=1).hash != corpus.hash
 
 
+@pytest.mark.slow
 def test_voices_that_are_not_installed_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", "")

@@ -172,6 +172,7 @@ def test_quick_talks_are_whole_and_timed(tmp_path: Path, monkeypatch: pytest.Mon
         assert np.abs(audio[first.start : first.end]).max() > 0.02
 
 
+@pytest.mark.slow
 def test_a_failing_voice_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path))
     monkeypatch.setattr(talks, "__name__", "whispertide_lab.evaluation.corpora.nowhere")

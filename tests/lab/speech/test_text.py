@@ -53,6 +53,7 @@ def test_words_count_the_same_written_and_spoken() -> None:
         assert all(word.strip(",.?").isalpha() for word in sentence.split()), sentence
 
 
+@pytest.mark.slow
 def test_articles_fit() -> None:
     words = " ".join(sentences(2, 0, 600)).lower().split()
     after = {(a, b.strip(".,?")) for a, b in pairwise(words) if a in ("a", "an")}
@@ -61,6 +62,7 @@ def test_articles_fit() -> None:
     assert all((article == "an") == (word[0] in "aeiou") for article, word in after)
 
 
+@pytest.mark.slow
 def test_no_name_of_a_rule_is_left_in_the_text() -> None:
     words = {word.strip(".,?") for sentence in sentences(5, 0, 500) for word in sentence.split()}
     assert not words & set(RULES)

@@ -16,6 +16,7 @@ RESERVED = next(text for i in range(100) if is_test_sentence(text := f"The cat i
 FREE = next(text for i in range(100) if not is_test_sentence(text := f"The cat is at door number {i}."))
 
 
+@pytest.mark.slow
 def test_every_pattern_can_be_read_and_has_no_open_slot() -> None:
     dice = np.random.RandomState(1)
     for text in {phrase(dice) for _ in range(6000)}:

@@ -252,6 +252,7 @@ def taken(log: Path) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_after_a_correction_only_what_changed_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record_decoding(monkeypatch, log := tmp_path / "decoded.log")
     listed = entries(tmp_path, 6)
@@ -269,6 +270,7 @@ def test_after_a_correction_only_what_changed_is_done_again(tmp_path: Path, monk
     assert len(open_shards([tmp_path / "out"])[5].samples) == 64_000
 
 
+@pytest.mark.slow
 def test_killed_and_gone_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record_decoding(monkeypatch, log := tmp_path / "decoded.log")
     path = write_manifest(tmp_path, entries(tmp_path, 6))
@@ -299,6 +301,7 @@ def test_leftovers_of_a_longer_manifest_are_gone(tmp_path: Path, monkeypatch: py
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["00000.json", "00000.npy"]
 
 
+@pytest.mark.slow
 def test_any_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LINES", 2)
     path = write_manifest(tmp_path, entries(tmp_path, 5))

@@ -94,6 +94,7 @@ def test_held_out_speakers_are_not_trained_on(tmp_path: Path) -> None:
     assert other != trained
 
 
+@pytest.mark.slow
 def test_of_one_speaker_some_is_held_out(tmp_path: Path) -> None:
     speech = gather([recorded(tmp_path / "one.wav", 400.0)], tmp_path / "shards", 1000.0, 0, unheard)
     trained, held = apart(speech, 0)

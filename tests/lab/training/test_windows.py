@@ -52,6 +52,7 @@ def stamps(window: Window) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @given(seed=seeds, seconds=lengths, timed=st.booleans())
 def test_question_and_answer_belong_together(seed: int, seconds: float, timed: bool) -> None:
     made = window(seed, seconds, WindowOptions(silent=0.1), timed=timed)
@@ -268,6 +269,7 @@ def test_shares_are_kept() -> None:
     assert 0.62 < sum(TOKENIZER.no_timestamps not in one.tokens for one in made) / 250 < 0.78
 
 
+@pytest.mark.slow
 def test_long_pauses() -> None:
     """Before the first utterance too, and what is said after them is answered as elsewhere."""
     made = [window(seed, 30.0, replace(CLEAN, long_pause=1.0, timestamps=1.0)) for seed in range(40)]

@@ -140,6 +140,7 @@ def heard_again(rng: np.random.Generator) -> tuple[list[Word], list[Word], int, 
     return heard, confirmed, window_start, heard_old
 
 
+@pytest.mark.slow
 def test_old_and_new_are_told_apart_nearly_always() -> None:
     """Of these thousand cases `fresh_by_time` gets 898 right, and the alignment 981: its costs are weighed for them."""
     rng = np.random.default_rng(7)

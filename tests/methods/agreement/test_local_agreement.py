@@ -242,6 +242,7 @@ def test_planning_leaves_the_state_alone() -> None:
     assert copy == script.state
 
 
+@pytest.mark.slow
 def test_the_state_stays_small() -> None:
     script = Script()
     feed(script, many(2000), step=5.0)

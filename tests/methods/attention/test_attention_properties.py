@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from few_examples import quick
 from listening_oracle import MANGLED, ListeningOracle
 from oracle import audio_between, make_gate
+from slow_rows import slow_but
 from test_session_properties import (
     Talk,
     check_every_word,
@@ -77,13 +78,14 @@ def build(talk: Talk, recipe: Recipe, *, gated: bool = False, shifts: float = 0.
     return Session(recipe, oracle, make_gate(talk.words) if gated else None, **{"live": True, **more})
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", slow_but(RECIPES, "simulstreaming", "tide", "npusper", "whisperkit"))
 @quick(4)
 @given(data=st.data(), gated=st.booleans())
 def test_every_word_is_confirmed_once_and_in_order(name: str, gated: bool, data: st.DataObject) -> None:
     check_every_word(build, RECIPES[name], data, gated, slow_s=data.draw(st.sampled_from([0.0, 4.0])))
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), deaf=st.sampled_from([0.5, 1.0]), seed=st.integers(0, 10**6))
 def test_a_decoder_that_takes_its_text_to_be_over_loses_no_more_than_the_last_words(
@@ -146,6 +148,7 @@ class Relapsing(ListeningOracle):
         return TokenWord(Word(truth.text, end - 1_600, end, 0.9), (number,), attended)
 
 
+@pytest.mark.slow
 @quick(12)
 @given(
     data=st.data(),
@@ -169,6 +172,7 @@ def test_what_was_said_once_is_confirmed_once(data: st.DataObject, name: str, ga
     assert all(word in truth for word in spoken), "expected the words in their order, none more often than said"
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), name=st.sampled_from(sorted(GROUNDED)))
 def test_decodes_that_end_early_say_nothing_twice(name: str, data: st.DataObject) -> None:
@@ -181,6 +185,7 @@ def test_decodes_that_end_early_say_nothing_twice(name: str, data: st.DataObject
     assert all(word in truth for word in spoken), "expected the words in their order"
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data())
 def test_the_paper_s_carry_over_loses_nothing_that_is_heard_right(data: st.DataObject) -> None:
@@ -197,6 +202,7 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
     check_recorded(build, RECIPES[name], data, gated)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), gated=st.booleans(), name=st.sampled_from(sorted(RECIPES)), slow_s=st.sampled_from([0.2, 4.0]))
 def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
@@ -205,12 +211,14 @@ def test_where_audio_is_not_live_it_does_not_matter_how_long_rounds_take(
     check_not_live(build, RECIPES[name], data, gated, slow_s)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), name=st.sampled_from(sorted(RECIPES)))
 def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
     check_restored(build, RECIPES[name], data, gated=True)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), name=st.sampled_from(sorted(RECIPES)))
 def test_windows_stay_within_the_cap(data: st.DataObject, name: str) -> None:
@@ -376,6 +384,7 @@ class Hasty(Tide):
         return len(chances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [Careless, Hasty])
 def test_a_broken_policy_is_caught(broken: type[Tide]) -> None:
     right = TIDE.policy

@@ -10,6 +10,7 @@ import pytest
 
 from random_models import small_multilingual
 from single_pass_rounds import CLIP, START, hear, listened, plain, text
+from slow_rows import slow_but
 from whispertide import features
 from whispertide.audio.file import load_audio
 from whispertide.decoding.draft import Reference
@@ -41,7 +42,7 @@ def test_words_lie_in_the_window_in_order() -> None:
     assert {cost.stage for cost in result.costs} == {"encode", "decode", "align"}
 
 
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", slow_but([1, 3], 1))
 def test_text_after_the_frontier_is_dropped(executor: SerialExecutor, beam: int) -> None:
     whole = listened(plain(beam))
     margin = whole.frames // 2
@@ -111,6 +112,7 @@ def test_only_text_is_said_and_something_where_it_must(executor: SerialExecutor,
     assert np.isneginf(strict[list(model.tokenizer.non_speech_tokens)]).all()
 
 
+@pytest.mark.slow
 def test_prompt_and_prefix_leave_room_for_text(executor: SerialExecutor, model: WhisperModel) -> None:
     listen = SinglePass(context_tokens=448, max_tokens=1, keep_attention=True, loop_guard=False)
     full = model.dims.n_text_ctx - MARGIN_TOKENS
@@ -123,6 +125,7 @@ def test_prompt_and_prefix_leave_room_for_text(executor: SerialExecutor, model: 
     assert crowded.heard.attention.shape[1] <= model.dims.n_text_ctx
 
 
+@pytest.mark.slow
 def test_a_short_window_is_not_decoded_unless_it_is_the_last(executor: SerialExecutor) -> None:
     listen = SinglePass(least=16_000)
     assert hear(executor, listen, count=8_000).heard is None
@@ -153,6 +156,7 @@ def test_only_the_last_window_is_followed_by_silence(model: WhisperModel) -> Non
         assert [cost.pieces for cost in result.costs if cost.stage == "encode"] == [((encoded, None),)]
 
 
+@pytest.mark.slow
 def test_silence_is_left_out_where_the_window_is_full(model: WhisperModel) -> None:
     executor = SerialExecutor(RoundResources(model, BARE))
     samples = np.tile(load_audio(CLIP), 5)[: 30 * 16_000 - 100]
@@ -164,6 +168,7 @@ def test_silence_by_probability_says_nothing(executor: SerialExecutor) -> None:
     assert listened(hear(executor, SinglePass(no_speech=-1.0))).words == ()
 
 
+@pytest.mark.slow
 def test_the_prompt_comes_before(executor: SerialExecutor) -> None:
     unprompted = plain().heard.avg_logprob
     prompted = hear(executor, SinglePass(), prompt="The worst of all the days of the summer is the last.")
@@ -188,6 +193,7 @@ class Detector:
         return self.answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [True, False])
 def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer: bool) -> None:
     detector = Detector(answer)
@@ -198,6 +204,7 @@ def test_the_detector_is_asked_about_the_real_audio(model: WhisperModel, answer:
     assert listened(hear(executor, SinglePass(max_tokens=3))).word_ended is None
 
 
+@pytest.mark.slow
 def test_the_detector_is_not_asked_about_a_word_that_others_follow(model: WhisperModel) -> None:
     detector = Detector(answer=False)
     executor = SerialExecutor(RoundResources(model, PAD30, detector=detector))
@@ -258,6 +265,7 @@ def test_the_decoder_does_not_see_the_padding(model: WhisperModel, masked: bool)
 # --- other models -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [2, 4])
 def test_few_decoder_layers_and_a_language_without_spaces(layers: int, tmp_path: Path) -> None:
     """As in distil models and large-v3-turbo: no alignment heads are named, and they are chosen by the rule."""
@@ -287,6 +295,7 @@ def test_few_decoder_layers_and_a_language_without_spaces(layers: int, tmp_path:
     assert detected.language_probability < 1
 
 
+@pytest.mark.slow
 def test_a_round_after_another_finds_what_it_would_find_alone(
     model: WhisperModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

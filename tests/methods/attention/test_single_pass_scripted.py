@@ -181,9 +181,9 @@ class TestGuards:
         assert len(hear(model, SinglePass(loop_guard=False)).heard.tokens) == 7
         assert len(hear(model, SinglePass(loop_guard=False, same_token=3)).heard.tokens) < 5
         assert (
-            len(hear(telling([(1000, 40)] * 200)).heard.tokens)
+            len(hear(telling([(1000, 40)] * 120)).heard.tokens)
             < 100
-            < len(hear(telling([(1000, 40)] * 200), SinglePass(loop_guard=False)).heard.tokens)
+            < len(hear(telling([(1000, 40)] * 120), SinglePass(loop_guard=False)).heard.tokens)
         )
 
 

@@ -32,6 +32,7 @@ def unheard(executor: SerialExecutor, heard_to: int | None, **rule: Any) -> Hear
     return listened(hear(executor, listen, is_last=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_decode_that_a_guard_ends_before_the_audio_ends_is_done_again_without(
     executor: SerialExecutor, beam: int
@@ -42,6 +43,7 @@ def test_a_decode_that_a_guard_ends_before_the_audio_ends_is_done_again_without(
     assert text(listened(hear(executor, replace(nothing, unheard_from=START), beam=beam)).words) == whole
 
 
+@pytest.mark.slow
 def test_a_decode_that_ends_where_the_audio_ends_is_not_done_again(executor: SerialExecutor) -> None:
     whole = listened(plain()).words
     end = START + len(load_audio(CLIP))
@@ -147,6 +149,7 @@ def heard_again(executor: SerialExecutor, listen: SinglePass, **about: Any) -> A
     return again
 
 
+@pytest.mark.slow
 def test_the_padded_decode_has_no_prefix_and_no_annotations_and_speaks(model: WhisperModel) -> None:
     executor = SerialExecutor(Asked(model, BARE))
     whole = listened(hear(executor, SinglePass())).words
@@ -172,6 +175,7 @@ def test_the_padded_decode_does_not_end_before_there_are_tokens_for_its_length(m
     assert len(run(listen).heard.tokens) < 15
 
 
+@pytest.mark.slow
 def test_an_unlikely_decode_is_tried_again_with_beams_and_the_better_one_counts(executor: SerialExecutor) -> None:
     rescue = SinglePass(rescue=-0.001, rescue_beam=3)
     ways = (SinglePass(), 1), (SinglePass(), 3), (rescue, 1)
@@ -182,6 +186,7 @@ def test_an_unlikely_decode_is_tried_again_with_beams_and_the_better_one_counts(
     assert listened(rescued).words == listened(beams).words
 
 
+@pytest.mark.slow
 def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
     executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +204,7 @@ def test_a_text_that_was_not_watched_while_beams_found_it_is_watched_afterwards(
     assert abs(without.firm - with_guards.firm) <= 1
 
 
+@pytest.mark.slow
 def test_a_second_attempt_that_lost_its_place_does_not_count(
     executor: SerialExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,6 +280,7 @@ class Speaker:
         return heard(*fresh)
 
 
+@pytest.mark.slow
 @each_row("confirm_s", [0.0, 0.3, 5.0])
 @each_row("carry", [0, 1, 2, 6])
 def test_from_stream_to_stream_nothing_is_lost_or_said_twice(confirm_s: float, carry: int) -> None:

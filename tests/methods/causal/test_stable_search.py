@@ -211,6 +211,7 @@ def improvable(seed: int, beam: int) -> bool:
     return any(likelihood(script, other) > reached + 1e-6 for other in others)
 
 
+@pytest.mark.slow
 def test_no_other_token_in_one_place_makes_a_beams_text_likelier() -> None:
     """Locally optimal, by a beam of three of the up to 256 ways to go on. It is no theorem: greedy search is not."""
     count = {beam: sum(improvable(seed, beam) for seed in range(40)) for beam in (1, 3)}

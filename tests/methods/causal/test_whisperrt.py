@@ -94,6 +94,7 @@ def said(stream: Session) -> str:
     return "".join(word.text for word in stream.transcript.words)
 
 
+@pytest.mark.slow
 def test_words_come_out_while_they_are_spoken() -> None:
     events, boundaries, text = straight()
     assert len(text.split()) >= 10

@@ -120,6 +120,7 @@ def test_a_server_that_hears_nothing_where_a_pilot_heard_words_is_not_believed()
         assert hear(HybridExecutor(found), last_round(scores=Scores(entropy=9.0))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tries", [100, pytest.param(1000, marks=pytest.mark.soak)])
 def test_failures_lose_nothing(tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is gone, slow, refusing or answering nonsense: each utterance is heard here, none waits long."""

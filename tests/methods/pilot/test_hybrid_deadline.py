@@ -95,6 +95,7 @@ class Slow(Local):
         return super().decode(plan, opened, options, guards)
 
 
+@pytest.mark.slow
 def test_the_text_is_there_within_the_deadline_whatever_the_server_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand utterances, computing included: the search here begins so early that it ends in time."""
     clock, dice = Clock(), np.random.default_rng(7)

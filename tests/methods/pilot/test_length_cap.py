@@ -43,6 +43,7 @@ def test_the_expected_length_grows_with_the_audio() -> None:
     assert expected_length(8, 16_000, 16_000, allowance=0) == 8
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 def test_without_a_cap_or_with_a_far_one_it_is_the_plain_search(seed: int) -> None:
     plain = run_search(TokenSearch(PROMPT, RULES, Beam(4)), ScriptedDecoder(random_script(seed)))
@@ -64,6 +65,7 @@ def test_a_cap_saves_runs() -> None:
     assert sum(capped for _, capped in runs) < 0.7 * sum(plain for plain, _ in runs)
 
 
+@pytest.mark.slow
 @given(seed=seeds, wrong=st.integers(0, 19))
 def test_a_wrong_reference_leaves_the_full_beam(seed: int, wrong: int) -> None:
     """Where it diverges at the first token nothing is lost by it."""

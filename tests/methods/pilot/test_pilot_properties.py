@@ -63,6 +63,7 @@ def test_portions_do_not_matter_for_recorded_boundaries(data: st.DataObject, gat
     check_recorded(build, RECIPES[name], data, gated)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), name=names)
 def test_a_restored_session_has_the_same_future(data: st.DataObject, name: str) -> None:
@@ -93,6 +94,7 @@ def test_no_word_is_lost_with_pilots_that_are_given_up(
     assert not any(flying.cancelled for flying in slow.begun if flying.plan.is_last and not flying.done)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), gated=st.booleans(), name=names)
 def test_windows_stay_within_the_cap_and_pilots_confirm_nothing(data: st.DataObject, gated: bool, name: str) -> None:
@@ -285,6 +287,7 @@ def test_a_last_round_ahead_that_is_under_way_when_speech_ends_is_waited_for() -
     assert said(session.transcript.words) == said(WORDS)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(data=st.data(), name=names)
 def test_nothing_but_the_time_changes_with_what_is_computed_ahead(data: st.DataObject, name: str) -> None:

@@ -44,6 +44,7 @@ def heard(executor: Any, plan: RoundPlan, audio: FloatArray) -> tuple[RoundResul
     return result, result.heard
 
 
+@pytest.mark.slow
 def test_a_round_that_follows_a_pilot_of_the_same_audio_finds_the_same_in_few_runs(executor: Any) -> None:
     plan = RoundPlan(0, Span(0, len(demo())), Pilot(), is_last=True)
     alone, first = heard(executor, plan, demo())

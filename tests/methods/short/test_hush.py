@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import nano, own_nano
+from slow_rows import slow_but
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.decoding.segments import TimedSegment
@@ -241,7 +242,7 @@ def test_words_in_the_hush_word_are_left_out() -> None:
     assert [segment.tokens for segment in within(timings, segments, 0, eot=50)[1]] == [(99, 99), (99, 99)]
 
 
-@pytest.mark.parametrize("kind", ["whole", "single"])
+@pytest.mark.parametrize("kind", slow_but(["whole", "single"], "single"))
 def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, kind: str) -> None:
     """The worst hush word there can be: it speaks."""
     clip = load_audio(CLIPS / "winter.flac")
@@ -262,7 +263,7 @@ def test_speech_in_the_suffix_is_not_emitted(model: WhisperModel, kind: str) -> 
     assert model.tokenizer.decode(result.tokens).split() == [text for word in said for text in word.split()]
 
 
-@pytest.mark.parametrize("word_timestamps", [True, False])
+@pytest.mark.parametrize("word_timestamps", slow_but([True, False], True))
 def test_offline_neither_with_word_times_nor_without(model: WhisperModel, word_timestamps: bool) -> None:
     clip = load_audio(CLIPS / "winter.flac")
     count = len(clip) // 2 // 320 * 320
@@ -287,7 +288,7 @@ def test_those_of_the_bundled_model_are_its_own(model: WhisperModel) -> None:
             assert len(samples) == round(length * SAMPLE_RATE)
 
 
-@pytest.mark.parametrize("count", [1, 159, 160, 320, 1000, 4801, N_SAMPLES - 100, N_SAMPLES])
+@pytest.mark.parametrize("count", slow_but([1, 159, 160, 320, 1000, 4801, N_SAMPLES - 100, N_SAMPLES], 1, 160, 4801))
 def test_windows_of_any_length_are_no_error(model: WhisperModel, count: int) -> None:
     audio = noise(count, 0.01)
     executor = SerialExecutor(RoundResources(model, BARE, noise()))

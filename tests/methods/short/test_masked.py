@@ -90,6 +90,7 @@ def test_a_restored_session_goes_on_from_its_blocks(monkeypatch: pytest.MonkeyPa
     assert fresh[0] in (250, 500)  # the second block; the first too where a louder sound moved the floor
 
 
+@pytest.mark.slow
 def test_one_block_of_the_whole_window_is_the_plain_encoder() -> None:
     mel = nano_mel()
     masked = Masked(mask="d1500", trained=False)(nano(), mel, taps=(LAST_LAYER,))
@@ -130,6 +131,7 @@ def test_a_checkpoint_without_an_adapter_is_refused() -> None:
         make_executor(nano(), trained("d100"))
 
 
+@pytest.mark.slow
 def test_state_of_another_mask_counts_for_nothing() -> None:
     mel = nano_mel()
     left = Masked(mask="d500", trained=False)(nano(), mel).state

@@ -182,6 +182,7 @@ def test_a_language_that_was_detected_is_in_the_lines() -> None:
 # --- audio -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @quick(25)
 @given(st.sampled_from(["pcm", "webm", "ogg"]), st.data())
 def test_the_first_bytes_tell_what_audio_it_is_however_it_is_cut(kind: str, data: st.DataObject) -> None:

@@ -74,7 +74,7 @@ def said(tab: Page) -> dict[str, list[str]]:
     return dict(words)
 
 
-def test_each_channel_is_a_speaker_with_a_line_of_its_own(apart: Page) -> None:
+def test_each_channel_is_a_speaker_with_a_line_of_its_own_also_after_a_reload(apart: Page) -> None:
     apart.click("#record")
     apart.wait(f"document.querySelectorAll('.word').length === {2 * len(TEXT)}")
     apart.click("#record")
@@ -83,6 +83,9 @@ def test_each_channel_is_a_speaker_with_a_line_of_its_own(apart: Page) -> None:
     left, right = apart.evaluate("[...loud.values()]")
     assert left > 5_000
     assert right < 50
+    reload(apart)
+    assert said(apart) == {"Speaker 1": TEXT, "Speaker 2": TEXT}
+    assert apart.evaluate("document.querySelector('[name=channels]').value") == "2"
 
 
 def test_a_connection_that_breaks_costs_one_channel_no_word(apart: Page) -> None:
@@ -97,16 +100,6 @@ def test_a_connection_that_breaks_costs_one_channel_no_word(apart: Page) -> None
     apart.click("#record")
     apart.wait(f"{STATE} === 'ready'")
     assert said(apart) == {"Speaker 1": TEXT, "Speaker 2": TEXT}
-
-
-def test_a_reload_keeps_whose_words_they_are(apart: Page) -> None:
-    apart.click("#record")
-    apart.wait(f"document.querySelectorAll('.word').length === {2 * len(TEXT)}")
-    apart.click("#record")
-    apart.wait(f"{STATE} === 'ready'")
-    reload(apart)
-    assert said(apart) == {"Speaker 1": TEXT, "Speaker 2": TEXT}
-    assert apart.evaluate("document.querySelector('[name=channels]').value") == "2"
 
 
 def test_a_microphone_with_fewer_channels_says_so(apart: Page) -> None:

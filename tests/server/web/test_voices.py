@@ -67,7 +67,13 @@ def talking(browser: Page) -> Iterator[Page]:
     assert not browser.complaints
 
 
-def test_big_captions_say_who_speaks(talking: Page) -> None:
+def test_who_speaks_is_told_in_big_captions_and_to_viewers(talking: Page) -> None:
+    """Of one recording: to say all words again takes most of the time."""
+    big_captions_say_who_speaks(talking)
+    viewers_see_who_speaks_and_the_names_that_the_speaker_typed(talking)
+
+
+def big_captions_say_who_speaks(talking: Page) -> None:
     assert talking.evaluate(NAMES) == ["Speaker 1: ", "Speaker 2: ", "Speaker 1: "]
     talking.press("b")
     colours = talking.evaluate(f"{LABELS}.map((one) => getComputedStyle(one).color)")
@@ -94,7 +100,7 @@ def name(tab: Page, speaker: int, text: str) -> None:
     }})()""")
 
 
-def test_viewers_see_who_speaks_and_the_names_that_the_speaker_typed(talking: Page) -> None:
+def viewers_see_who_speaks_and_the_names_that_the_speaker_typed(talking: Page) -> None:
     name(talking, 2, "Bo")
     url = talking.evaluate("document.getElementById('share-address').value")
     # One after the other: to say all words anew for each takes most of the time.

@@ -7,6 +7,7 @@ from whispertide_lab.evaluation.card.curve import curve_table, draw_curve, point
 from whispertide_lab.evaluation.card.sets import UNPADDED
 
 
+@pytest.mark.slow
 def test_errors_against_hours() -> None:
     more = make_card(make_result([RIGHT] * 30), name="more", hours=100)
     less = make_card(make_result([WRONG] * 30), make_result([WRONG] * 30, mode=UNPADDED.name), name="less", hours=10.0)

@@ -59,6 +59,7 @@ def test_long_recordings_are_heard_to_the_end() -> None:
     assert len(record.text) > len(first.text)
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     part = Part("set", "synthetic", "corpus", "hash", (utterance("a"), utterance("b")), (PADDED, UNPADDED))
     asked: list[tuple[str, str]] = []

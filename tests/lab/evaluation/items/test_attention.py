@@ -55,6 +55,7 @@ def river() -> tuple[np.ndarray[Any, Any], list[str]]:
     return load_audio(FOLDER / "river.flac"), (FOLDER / "river.txt").read_text(encoding="utf-8").split()
 
 
+@pytest.mark.slow
 def test_every_layer_is_looked_at_for_words_and_punctuation() -> None:
     audio, said = river()
     step = len(audio) // len(said)

@@ -218,6 +218,7 @@ def test_every_size_is_decoded_with_padding_without_and_with_the_guard(monkeypat
     ]
 
 
+@pytest.mark.slow
 def test_the_tables_and_the_figure_are_made_of_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "decode_clip", lambda model, frame, clip, layers: INVENTED)
     runner: Any = FakeRunner()

@@ -146,6 +146,7 @@ def test_the_figure_has_a_curve_for_each_kind_and_a_line_for_30_s(heard: None, t
     assert {row[0]: row[1:3] for row in work.rows}["none"] == ("0.17", "50.0")
 
 
+@pytest.mark.slow
 def test_the_encoder_is_charged_for_what_comes_after_and_the_loss_is_of_the_right_words() -> None:
     model = api.load("nano.en", threads=1).model
     samples = load_audio(CLIP)[: 3 * SAMPLE_RATE]

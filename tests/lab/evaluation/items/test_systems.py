@@ -182,6 +182,7 @@ def test_latencies_stand_at_the_paper_s_step_and_at_each_system_s_own(monkeypatc
     assert labels[-1] == "one: tide, own step"
 
 
+@pytest.mark.slow
 def test_latencies_of_too_few_matched_words_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "cells_table", lambda cells, columns: None)
     runner: Any = FakeRunner(("one",), few=("whisperflow",))

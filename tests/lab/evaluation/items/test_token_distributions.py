@@ -60,6 +60,7 @@ def clip() -> Utterance:
     return replace(said, audio=lambda: audio)
 
 
+@pytest.mark.slow
 def test_a_decoder_expects_the_word_that_it_hears() -> None:
     model = nano()
     tokens = tuple(model.tokenizer.encode(" The river"))
@@ -72,6 +73,7 @@ def test_a_decoder_expects_the_word_that_it_hears() -> None:
     assert max(wrong[2], wrong[0]) == pytest.approx(max(right, other), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_figure_has_a_curve_for_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (items.OFFSETS_S[0], items.OFFSETS_S[-1]) == (-0.6, 1.2), "from before its word is over to after it"
     monkeypatch.setattr(items, "OFFSETS_S", (-0.5, 0.0))

@@ -116,6 +116,7 @@ def test_latency_against_errors_has_a_curve_for_two_workers(monkeypatch: pytest.
     assert {recipe.schedule.step_s for recipe in recipes} == set(items.QUICK_STEPS)
 
 
+@pytest.mark.slow
 def test_latency_against_errors_has_points_for_all_steps_and_a_line_for_the_offline_errors() -> None:
     """WhisperFlow's figure 8, whose points are annotated with their steps."""
     runner: Any = ScoringRunner(quick=False)
@@ -141,6 +142,7 @@ def test_the_ablation_has_a_bar_for_each_part_on_each_model() -> None:
     assert {recipe.schedule.step_s for recipe in runner.asked} == {0.1}
 
 
+@pytest.mark.slow
 def test_the_same_rounds_are_one_cell_in_three_figures() -> None:
     """Measured twice, they differ by what the machine did meanwhile."""
     runs: list[Any] = [ScoringRunner(quick=False) for _ in range(3)]

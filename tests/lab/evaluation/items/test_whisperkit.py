@@ -52,6 +52,7 @@ def published(outcome: Any) -> dict[str, str]:
     return {name: row[0] for name, row in by_first(outcome).items() if name.endswith((", paper", ", OpenBench"))}
 
 
+@pytest.mark.slow
 def test_every_system_of_the_paper_stands_next_to_ours() -> None:
     """WhisperKit's figures 6 and 7: a table, a bar for each, and each word's latency of ours."""
     seen = {

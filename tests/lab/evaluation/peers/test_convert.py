@@ -39,6 +39,7 @@ def test_openai_file_is_read_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.tensors.get(name), CHECKPOINT.tensors.get(name))
 
 
+@pytest.mark.slow
 def test_ggml_by_hand(tmp_path: Path) -> None:
     """Read as whisper.cpp reads it (src/whisper.cpp, whisper_model_load)."""
     convert_ggml.convert(str(NANO), tmp_path)

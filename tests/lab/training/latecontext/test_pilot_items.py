@@ -77,6 +77,7 @@ def test_each_part_is_left_out_once() -> None:
     assert [row[0] for row in outcome.plots[0].drawing.rows] == names
 
 
+@pytest.mark.slow
 def test_rivals_have_the_parts_too_and_stand_next_to_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pilot inference's figure 5 has a Branchformer with pilots, figure 4 the other networks on the device alone."""
     runner: Any = FakeRunner()
@@ -104,6 +105,7 @@ def test_where_the_servers_words_mean_nothing_what_was_understood_here_stands(mo
     assert rows["perplexity, all sent"] == rows["perplexity, none sent"] == "50.0"
 
 
+@pytest.mark.slow
 def test_intents_of_what_is_sent_are_those_of_the_servers_words() -> None:
     outcome = items.trade_off_figure(RUNNER)
     rows = {row[0]: row[2:] for row in outcome.tables[1].rows}
@@ -129,6 +131,7 @@ def test_the_table_of_delays_tells_what_is_sent_by_how_often_there_is_a_guess(
     assert items.frequency_table(runner).tables == (alone,), "without a server nothing is sent"
 
 
+@pytest.mark.slow
 def test_those_with_a_pilot_are_sent_by_its_perplexity() -> None:
     outcome = items.sending_table(RUNNER)
     assert by_first(outcome)["perplexity"][:1] == ("50.0",), "the one that the server hears better goes first"
