@@ -37,7 +37,7 @@ class Voice:
         return float(self.total @ vector / max(float(np.linalg.norm(self.total)), 1e-9))
 
     def likelier(self, vector: FloatArray) -> float:
-        """The log likelihood ratio of the vector for this voice against a new one, per two dimensions; above 0: this."""
+        """The log likelihood ratio for this voice against a new one, per two dimensions; above 0 it is this one's."""
         kept = _COMMON / (self.weight * _COMMON + 1 - _COMMON)
         spread = (1 - _COMMON) * (1 + kept)  # of the voice's next vector around what is expected; of a new voice's: 1
         beside = vector - self.total * np.float32(kept)
