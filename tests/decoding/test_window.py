@@ -14,12 +14,26 @@ from whispertide.errors import UnknownLanguageError
 from whispertide.options import DecodeOptions
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray
 
-# Greedy search is compared on every clip, in `TestAgainstOpenAI`.
-two_short = pytest.mark.parametrize(
-    "clip", [path for path in CLIPS if path.stem in ("letter", "winter")], ids=lambda path: path.stem
+LONG = ("demo", "long")
+FIRST = ("letter", "river")
+
+
+def slow_unless(first: bool) -> list[pytest.MarkDecorator]:
+    return [] if first else [pytest.mark.slow]
+
+
+# Where every clip is slow: greedy search is compared on the long ones too, in `TestAgainstOpenAI`.
+short_alone = pytest.mark.parametrize(
+    "clip", [path for path in CLIPS if path.stem not in LONG], ids=lambda path: path.stem
 )
 # Half of the clips with timestamps, half without: the clips differ more than the two ways do.
-WITH_TIMES = ("demo", "letter", "river")
+short_first_in_turn = pytest.mark.parametrize(
+    ("clip", "timestamps"),
+    [
+        pytest.param(path, path.stem in ("demo", *FIRST), id=path.stem, marks=slow_unless(path.stem not in LONG))
+        for path in CLIPS
+    ],
+)
 AS_OPENAI = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 DEMO = CLIPS[0]
 RIVER = next(path for path in CLIPS if path.stem == "river")
@@ -46,9 +60,8 @@ def openai_decode(clip: Path, **options: Any) -> Any:
 
 @pytest.mark.slow
 class TestAgainstOpenAI:
-    @pytest.mark.parametrize("clip", CLIPS, ids=lambda path: path.stem)
-    def test_greedy_tokens_and_figures_are_the_same(self, clip: Path) -> None:
-        timestamps = clip.stem in WITH_TIMES
+    @short_first_in_turn
+    def test_greedy_tokens_and_figures_are_the_same(self, clip: Path, timestamps: bool) -> None:
         theirs = openai_decode(clip, without_timestamps=not timestamps)
         ours = heard(clip, timestamps=timestamps)
         assert list(ours.tokens) == theirs.tokens
@@ -57,18 +70,21 @@ class TestAgainstOpenAI:
         assert ours.no_speech_prob == pytest.approx(theirs.no_speech_prob, abs=1e-6)
         assert ours.compression_ratio == theirs.compression_ratio
 
-    @two_short
+    @pytest.mark.slow
+    @short_alone
     def test_beam_five_finds_the_same(self, clip: Path) -> None:
         theirs = openai_decode(clip, beam_size=5)
         ours = heard(clip, beam=5)
         assert list(ours.tokens) == theirs.tokens
         assert ours.avg_logprob == pytest.approx(theirs.avg_logprob, abs=1e-4)
 
+    @pytest.mark.slow
     def test_beam_five_without_timestamps_finds_the_same(self) -> None:
         theirs = openai_decode(RIVER, beam_size=5, without_timestamps=True, patience=2.0, length_penalty=0.6)
         assert len(theirs.tokens) > 10
         assert list(heard(RIVER, beam=5, timestamps=False, patience=2.0, length_penalty=0.6).tokens) == theirs.tokens
 
+    @pytest.mark.slow
     def test_previous_text_has_the_same_effect(self) -> None:
         previous = nano().tokenizer.encode(" The ship moved slowly across the water." * 30)
         theirs = openai_decode(DEMO, prompt=previous, without_timestamps=True, sample_len=30)
@@ -77,7 +93,7 @@ class TestAgainstOpenAI:
         assert ours.no_speech_prob == pytest.approx(theirs.no_speech_prob, abs=1e-6)
 
 
-@two_short
+@short_alone
 @pytest.mark.slow
 def test_greedy_tokens_are_those_of_transformers(clip: Path) -> None:
     import torch
@@ -133,10 +149,9 @@ def test_word_times_are_those_of_openai_whisper(clip: Path) -> None:
         assert word.probability == pytest.approx(expected["probability"], abs=1e-3)
 
 
-@two_short
 @pytest.mark.slow
-def test_verifying_a_reference_changes_nothing_but_the_cost(clip: Path) -> None:
-    timestamps = clip.stem in WITH_TIMES
+@short_first_in_turn
+def test_verifying_a_reference_changes_nothing_but_the_cost(clip: Path, timestamps: bool) -> None:
     plain = heard(clip, timestamps=timestamps)
     same = heard(clip, timestamps=timestamps, reference=Reference.exactly(plain.tokens))
     assert same.tokens == plain.tokens
