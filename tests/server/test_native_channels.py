@@ -139,6 +139,26 @@ async def test_each_channel_has_a_session_and_its_events_its_number() -> None:
         assert {word["speaker"] for word in words} == {channel}
 
 
+async def test_what_is_wrong_with_a_message_is_told_once() -> None:
+    async with served() as (server, _), client(server, APART) as one:
+        await one.send({"type": "sing"}, {"type": "sing"}, {"type": "start", "channel": 2}, {"type": "flush"})
+        await one.send(SECOND, {"type": "finish"})
+        assert await one.rest() == 1000
+    sing, again, flush = one.said("problem")
+    assert "got 'sing'" in sing["message"]
+    assert again["message"] == sing["message"], "another message is wrong anew"
+    assert flush["message"] == "expected flush in a session that is open; this one is idle"
+    assert flush["channel"] == 1
+    assert [flushed["channel"] for flushed in one.said("flushed")] == [2], "for it nothing is wrong"
+
+
+async def test_settings_that_no_channel_can_have_are_told_once() -> None:
+    async with served() as (server, _), client(server, APART) as one:
+        await one.send({"type": "start", "model": "nobody's"})
+        assert await one.rest() == 1008
+        assert len(one.said("problem")) == 1
+
+
 async def test_one_channel_may_end_before_the_other() -> None:
     async with served() as (server, _), client(server, APART) as one:
         await one.send(SECOND, {"type": "finish", "channel": 1})

@@ -1,20 +1,32 @@
 """One client whose channels are apart: each has a protocol, a connection and a session of its own, over one transport.
 
 Every channel's protocol is given all that the client says, and takes its own channel of the audio. What they say goes
-out in the order in which it comes. Where one is closed with an error all are; else the client is closed when all are
-done, after the message that ends the conversation, which the first channel alone gives.
+out in the order in which it comes. What is wrong with it for all is told once. Where one is closed with an error all
+are; else the client is closed when all are done, after the message that ends the conversation, which the first channel
+alone gives.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
-from whispertide.server.protocols.base import WireProtocol
+from whispertide.server.protocols.base import Problem, WireProtocol
 from whispertide.server.transport import GoneError, MessageTooLargeError, Transport
 
 _AHEAD = 4  # messages that wait for the slowest channel; meanwhile unread data waits in the network
 _FINE = 1000
+# Problems of what the client says, or of the server, that all channels have.
+_SHARED = frozenset({"bad_request", "bad_setting", "too_large", "too_fast", "idle", "shutdown"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the client says to all channels, or that it says nothing more, and the problems with it that were told."""
+
+    message: str | bytes | Exception
+    told: set[Problem] = field(default_factory=set)
 
 
 class _Channel:
@@ -23,15 +35,24 @@ class _Channel:
     def __init__(self, client: "_Client", protocol: WireProtocol) -> None:
         self._client = client
         self._protocol = protocol
-        self.incoming: asyncio.Queue[str | bytes | Exception] = asyncio.Queue(_AHEAD)
+        self._said = client.opening
+        self.incoming: asyncio.Queue[_Said] = asyncio.Queue(_AHEAD)
         self.closed = asyncio.Event()
 
     async def receive(self) -> str | bytes:
         """Return the next message of the client; see `transport.Transport`."""
-        message = await self.incoming.get()
-        if isinstance(message, Exception):
-            raise message
-        return message
+        self._said = await self.incoming.get()
+        if isinstance(self._said.message, Exception):
+            raise self._said.message
+        return self._said.message
+
+    def is_told(self, problem: Problem) -> bool:
+        """True if another channel has told the same of what the client said last."""
+        if problem in self._said.told:
+            return True
+        if problem.kind in _SHARED:
+            self._said.told.add(problem)
+        return False
 
     async def send(self, message: str | bytes) -> None:
         """Send, in turn with the other channels."""
@@ -58,6 +79,7 @@ class _Client:
         self.failed = asyncio.Event()
         self.ending = (_FINE, "")
         self.last: str | bytes | None = None
+        self.opening = _Said("")  # before it says anything
 
 
 async def serve_channels(
@@ -70,8 +92,8 @@ async def serve_channels(
         Connection(hub, protocol, channel, owner, party) for protocol, channel in zip(protocols, channels, strict=True)
     ]
     note_flood = _once(connections[0].note_flood)  # all notice it
-    for connection in connections:
-        connection.note_flood = note_flood
+    for connection, channel in zip(connections, channels, strict=True):
+        connection.note_flood, connection.is_told = note_flood, channel.is_told
     running = [asyncio.create_task(connection.run(), name="channel") for connection in connections]
     reader = asyncio.create_task(_deal_out(transport, channels), name="channels")
     failed = asyncio.create_task(client.failed.wait(), name="a channel failed")
@@ -100,18 +122,18 @@ async def _deal_out(transport: Transport, channels: Sequence[_Channel]) -> None:
     """Give each channel what the client says, until it says nothing more."""
     while True:
         try:
-            message: str | bytes | Exception = await transport.receive()
+            said = _Said(await transport.receive())
         except (GoneError, MessageTooLargeError) as error:
-            message = error
+            said = _Said(error)
         for channel in channels:
-            await _give(channel, message)
-        if isinstance(message, GoneError):
+            await _give(channel, said)
+        if isinstance(said.message, GoneError):
             return
 
 
-async def _give(channel: _Channel, message: str | bytes | Exception) -> None:
+async def _give(channel: _Channel, said: _Said) -> None:
     """Wait until a channel takes a message; one that is done takes none."""
-    put, closed = asyncio.create_task(channel.incoming.put(message)), asyncio.create_task(channel.closed.wait())
+    put, closed = asyncio.create_task(channel.incoming.put(said)), asyncio.create_task(channel.closed.wait())
     try:
         await asyncio.wait((put, closed), return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -124,7 +146,7 @@ async def _leave(channels: Sequence[_Channel]) -> None:
     for channel in channels:
         while not channel.incoming.empty():
             channel.incoming.get_nowait()
-        channel.incoming.put_nowait(GoneError())
+        channel.incoming.put_nowait(_Said(GoneError()))
 
 
 async def _say_last(client: _Client) -> None:

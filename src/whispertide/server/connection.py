@@ -47,6 +47,7 @@ class Connection:
         self.owner = owner
         self.party = party
         self.note_flood: Callable[[], None] = partial(hub.floods.closed, party, owner)
+        self.is_told: Callable[[base.Problem], bool] = lambda _: False  # by another connection of this client
         self.live: LiveSession | None = None
         self._replies: deque[base.Reply | base.Close] = deque()
         self._queued = 0
@@ -107,7 +108,8 @@ class Connection:
             return
         message = message if len(message) <= _SHOWN else message[: _SHOWN - 3] + "..."
         log.info("problem", extra={"kind": kind, "protocol": self.protocol.name, "problem": message, "fatal": fatal})
-        self._perform(self.protocol.problem(base.Problem(kind, message, fatal, last_seq)))
+        problem = base.Problem(kind, message, fatal, last_seq)
+        self._perform(self.protocol.problem(replace(problem, told=self.is_told(problem))))
         if fatal:
             self._perform((base.Close(base.CLOSE_CODES[kind], message),))
 
@@ -137,8 +139,8 @@ class Connection:
                 self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
                 return
             except MessageTooLargeError:
-                limit = limits.message
-                self.problem("too_large", f"expected messages of at most {limit} bytes; got a larger one", fatal=True)
+                told = f"expected messages of at most {limits.message} bytes; got a larger one"
+                self.problem("too_large", told, fatal=True)
                 return
             except GoneError as gone:
                 if isinstance(gone, FloodError):

@@ -136,13 +136,15 @@ ProblemKind = Literal[
 class Problem:
     """An error for the client: `message` says what was expected, what came, and what to do.
 
-    `last_seq` is what the session can be resumed with, where it was resumed with another ("ahead", "behind").
+    `last_seq` is what the session can be resumed with, where it was resumed with another ("ahead", "behind"). `told`:
+    another channel of this client has told the client already.
     """
 
     kind: ProblemKind
     message: str
     fatal: bool
     last_seq: int | None = None
+    told: bool = False
 
 
 class ProtocolError(ValueError):

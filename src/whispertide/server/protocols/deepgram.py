@@ -24,8 +24,6 @@ _DONE = frozenset(
     {"model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms"}
     | {"vad_events", "keyterm", "keywords", "punctuate"}
 )
-# Problems of what the client says, or of the server: where channels are apart all of them have these.
-_SHARED = frozenset({"bad_request", "bad_setting", "too_large", "too_fast", "idle", "shutdown"})
 _MOST_WARNINGS = 40  # their service has fewer parameters
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
@@ -161,10 +159,10 @@ class DeepgramProtocol(DeepgramStream):
         return self._utterance_end()
 
     def problem(self, problem: base.Problem) -> base.Actions:
-        """Send an error message, once if all channels have it; some have a close code of their own there."""
+        """Send an error message; some have a close code of their own there."""
         text = problem.message
         error = messages.reply(type="Error", variant=problem.kind, description=text, message=text)
-        told = (error,) if self._is_first or problem.kind not in _SHARED else ()
+        told = () if problem.told else (error,)
         if not problem.fatal:
             return told
         rest = [*self._release(from_finalize=False), *self._final()]

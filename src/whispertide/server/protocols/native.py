@@ -175,7 +175,9 @@ class NativeProtocol(base.WireProtocol):
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send a problem with its kind; the server closes after fatal ones."""
-        known = {name: value for name, value in asdict(problem).items() if value is not None}
+        if problem.told:
+            return ()
+        known = {name: value for name, value in asdict(problem).items() if name != "told" and value is not None}
         return (self._say({"type": "problem", **known}),)
 
     # --- inside ------------------------------------------------------------------------------------------------------
