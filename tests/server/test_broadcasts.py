@@ -57,26 +57,57 @@ def test_a_key_is_no_secret_and_another_owner_has_no_say() -> None:
 def test_a_session_speaks_in_one_place_and_the_next_one_goes_on_there() -> None:
     broadcasts = Broadcasts(limited())
     _, one = broadcasts.open("ann", SECRET)
-    broadcasts.attach(one, "first")
+    broadcasts.attach(one, ["first"])
     broadcasts.take("first", saying(" Hello"))
     broadcasts.take("another", saying(" secret"))
-    broadcasts.attach(one, "first")  # it came back
-    broadcasts.attach(one, "second")
+    broadcasts.attach(one, ["first"])  # it came back
+    broadcasts.attach(one, ["second"])
     broadcasts.take("first", saying(" not here any more"))
     broadcasts.take("second", saying(" again"))
     assert one.captions.text == "Hello\nagain"
     _, other = broadcasts.open("ann")
-    broadcasts.attach(other, "second")
-    assert (one.session, other.session) == (None, "second")
+    broadcasts.attach(other, ["second"])
+    assert (one.sessions, other.sessions) == ({}, {"second": None})
     broadcasts.detach("second")
     assert not other.captions.speaking
     broadcasts.detach("second")
 
 
+def test_each_channel_of_a_speaker_is_one_who_speaks_there() -> None:
+    broadcasts = Broadcasts(limited())
+    _, one = broadcasts.open("ann", SECRET)
+    broadcasts.attach(one, ["left", "right"])
+    broadcasts.take("right", saying(" Hello"))
+    broadcasts.take("left", saying(" Hi"))
+    assert (one.captions.text, one.captions.speakers) == ("Hello\nHi", [2, 1])
+    broadcasts.detach("left")
+    assert one.captions.speaking
+    broadcasts.detach("right")
+    assert not one.captions.speaking
+
+
+def test_a_channel_whose_session_is_another_goes_on_with_its_number() -> None:
+    broadcasts = Broadcasts(limited())
+    _, one = broadcasts.open("ann", SECRET)
+    broadcasts.attach(one, ["left", "right"])
+    broadcasts.take("right", saying(" Hello"))
+    broadcasts.attach(one, ["left", "anew"])
+    broadcasts.take("right", saying(" not here any more"))
+    broadcasts.take("anew", saying(" again"))
+    broadcasts.take("left", saying(" Hi"))
+    assert (one.captions.text, one.captions.speakers) == ("Hello again\nHi", [2, 1])
+    broadcasts.attach(one, ["third", "fourth"])
+    broadcasts.take("third", saying(" Others"))
+    assert one.captions.speakers == [2, 1, 3], "nobody knows who they are"
+    broadcasts.attach(one, ["third"])
+    broadcasts.detach("third")
+    assert not one.captions.speaking
+
+
 def test_what_is_new_wakes_the_viewers() -> None:
     broadcasts = Broadcasts(limited())
     _, one = broadcasts.open("ann", SECRET)
-    broadcasts.attach(one, "first")
+    broadcasts.attach(one, ["first"])
     changed = one.changed
     broadcasts.take("first", ["flushed"])
     assert not changed.is_set()
@@ -89,7 +120,7 @@ def test_it_ends_when_its_speaker_says_so_or_an_hour_after_the_last_session() ->
     clock = Clock()
     broadcasts = Broadcasts(limited(), clock)
     _, one = broadcasts.open("ann", SECRET)
-    broadcasts.attach(one, "first")
+    broadcasts.attach(one, ["first"])
     clock.now += 5000
     broadcasts.sweep()
     assert broadcasts.find(one.key) is one, "a session goes on"
@@ -101,7 +132,7 @@ def test_it_ends_when_its_speaker_says_so_or_an_hour_after_the_last_session() ->
     broadcasts.sweep()
     assert (one.closed, broadcasts.find(one.key)) == (EXPIRED, None)
     _, other = broadcasts.open("ann", SECRET)
-    broadcasts.attach(other, "second")
+    broadcasts.attach(other, ["second"])
     assert broadcasts.revoke("ann", SECRET)
     assert (other.closed, broadcasts.find(one.key)) == (REVOKED, None)
     assert not broadcasts.revoke("ann", SECRET)
@@ -113,7 +144,7 @@ def test_of_too_many_the_one_that_was_left_first_gives_way() -> None:
     clock = Clock()
     broadcasts = Broadcasts(limited(sessions=1), clock)
     _, spoken = broadcasts.open("ann")
-    broadcasts.attach(spoken, "first")
+    broadcasts.attach(spoken, ["first"])
     clock.now += 1
     _, left = broadcasts.open("ann")
     broadcasts.open("bob")

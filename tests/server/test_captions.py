@@ -213,6 +213,48 @@ def test_voices_of_another_session_are_others_and_have_names_of_their_own() -> N
     assert read(captions)["names"] == {"2": "Bo", "3": "Speaker 3"}
 
 
+def test_channels_speak_in_the_order_in_which_their_words_are_confirmed() -> None:
+    captions = Captions()
+    captions.begin("en", (1, 2))
+    captions.take([confirmed((" Tea?", 0.1, 0.4)), guessed((" It", 0.5, 0.6))], 1)
+    captions.take([confirmed((" Yes", 0.6, 0.8)), guessed((" please", 0.9, 1.2))], 2)
+    early = read(captions)
+    assert (early["text"], early["speakers"]) == ("Tea?\nYes", [1, 2])
+    assert early["names"] == {"1": "Speaker 1", "2": "Speaker 2"}
+    assert early["guess"] == " please It", "first that of whoever spoke last, whose words it follows"
+    captions.take([confirmed(("-is", 0.5, 0.6))], 1)
+    assert captions.text == "Tea?\nYes\n-is", "no word goes on in another channel"
+    captions.take([confirmed((" please", 0.9, 1.2))], 2)
+    late = read(captions, early["run"], early["end"])
+    assert (late["text"], late["speakers"], late["guess"]) == ("\n-is\nplease", [2, 1, 2], "")
+
+
+def test_a_pause_is_one_of_its_own_channel() -> None:
+    captions = Captions()
+    captions.begin("en", (1, 2))
+    captions.take([confirmed((" Well,", 0.1, 0.4))], 1)
+    captions.take([guessed((" so", 9.0, 9.2))], 2)
+    assert captions.text == "Well,", "who else has been silent ends no paragraph"
+    captions.take([confirmed((" now", 0.5, 0.7))], 1)
+    assert captions.text == "Well, now"
+    captions.take([guessed((" what", 3.0, 3.2))], 1)
+    assert captions.text == "Well, now\n"
+
+
+def test_channels_end_one_by_one() -> None:
+    captions = Captions()
+    captions.begin("en", (1, 2))
+    captions.take([guessed((" a", 0.1, 0.2))], 1)
+    captions.take([guessed((" b", 0.1, 0.2))], 2)
+    assert captions.take([End(0, 0, 0)], 1)
+    assert (read(captions)["guess"], captions.speaking) == (" b", True)
+    assert not captions.take([confirmed((" late", 0.3, 0.4))], 1)
+    captions.take([End(0, 0, 0)], 2)
+    assert (read(captions)["guess"], captions.speaking) == ("", False)
+    captions.join(1)
+    assert captions.speaking
+
+
 def test_voices_of_paragraphs_that_are_dropped_go_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_KEPT", 100)
     captions = Captions()

@@ -62,7 +62,7 @@ async def watching(server: Listening, path: str, query: str = "") -> AsyncIterat
         yield Viewer(opened)
 
 
-async def address(server: Server, session: str | None = None, secret: str | None = None) -> dict[str, Any]:
+async def address(server: Server, session: str | list[str] | None = None, secret: str | None = None) -> dict[str, Any]:
     """Ask for an address to watch."""
     async with web_client(server) as web:
         answer = await web.post("/v1/watch", json={"session": session, "secret": secret})
@@ -94,6 +94,29 @@ async def test_one_who_is_there_from_the_beginning_and_one_who_joins_late_read_t
                 assert early.text == late.text
                 assert hub.broadcasts.viewers == 2
                 assert session not in json.dumps([early.last, late.last])
+
+
+async def test_viewers_read_all_channels_of_a_speaker() -> None:
+    async with served() as (server, _), client(server, "?multichannel=true&channels=2") as speaker:
+        await speaker.send({"type": "start"})
+        sessions = [(await speaker.until("session"))["session"] for _ in range(2)]
+        made = await address(server, sessions)
+        async with watching(server, made["path"]) as early:
+            await speaker.send(*[SILENCE * 2] * 6)
+            await early.until_words(6)
+            async with watching(server, made["path"]) as late:
+                await speaker.send(*[SILENCE * 2] * 5, {"type": "finish"})
+                assert await speaker.rest() == 1000
+                for viewer in (early, late):
+                    await viewer.until(lambda one: not one.last.get("speaking", True))
+                assert early.text == late.text
+                assert sorted(early.words) == sorted(2 * TEXT)
+            async with watching(server, made["path"]) as last:
+                await last.read()
+                said: dict[int, list[str]] = {1: [], 2: []}
+                for number, line in zip(last.last["speakers"], last.text.split("\n"), strict=True):
+                    said.get(number, []).extend(word.strip(" ,.!").lower() for word in line.split())
+                assert said == {1: TEXT, 2: TEXT}
 
 
 async def test_a_guess_is_seen_before_its_words_are_confirmed() -> None:

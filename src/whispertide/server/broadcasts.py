@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from whispertide.server.captions import Captions
@@ -43,7 +43,7 @@ class Broadcast:
     """One address.
 
     owner    whose API key opened it
-    session  that speaks there now, by its id
+    sessions that speak there now, by their ids: one, which has no channel, or one for each channel, from 1
     closed   the code and the reason with which its viewers are closed, once it is over
     changed  is set when there is something new to read; then another event takes its place
     """
@@ -52,7 +52,7 @@ class Broadcast:
     owner: str
     left_at: float
     captions: Captions = field(default_factory=Captions)
-    session: str | None = None
+    sessions: dict[str, int | None] = field(default_factory=dict)
     closed: tuple[int, str] | None = None
     viewers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -105,16 +105,23 @@ class Broadcasts(Observer[LiveSession]):
             raise ValueError("expected a secret of this API key; got that of another")
         return secret, found
 
-    def attach(self, broadcast: Broadcast, session: str, language: str | None = None) -> None:
-        """Let a session speak there, in place of the one before."""
-        if broadcast.session == session:
+    def attach(self, broadcast: Broadcast, sessions: Sequence[str], language: str | None = None) -> None:
+        """Let a session speak there, or one for each channel, in place of those before. A channel whose session stays
+        goes on, and so do the numbers of all; else they are others than before.
+        """
+        now = _channels_of(sessions)
+        if broadcast.sessions == now:
             return
-        self.detach(session)
-        if broadcast.session is not None:
-            self._by_session.pop(broadcast.session, None)
-        broadcast.session = session
-        self._by_session[session] = broadcast
-        broadcast.captions.begin(language)
+        stay = dict(broadcast.sessions.items() & now.items())
+        for session in (broadcast.sessions.keys() | now.keys()) - stay.keys():
+            self.detach(session)
+        if stay:
+            for _, channel in now.items() - stay.items():
+                broadcast.captions.join(channel)
+        else:
+            broadcast.captions.begin(language, now.values())
+        broadcast.sessions = now
+        self._by_session |= dict.fromkeys(now, broadcast)
         broadcast.wake()
 
     def name(self, broadcast: Broadcast, names: Mapping[int, str]) -> None:
@@ -126,8 +133,8 @@ class Broadcasts(Observer[LiveSession]):
         """Take a session away: it is over, or speaks elsewhere."""
         broadcast = self._by_session.pop(session, None)
         if broadcast is not None:
-            broadcast.session, broadcast.left_at = None, self._clock()
-            broadcast.captions.leave()
+            broadcast.captions.leave(broadcast.sessions.pop(session))
+            broadcast.left_at = self._clock()
             broadcast.wake()
 
     def told(self, live: LiveSession, step: Step) -> None:
@@ -147,7 +154,7 @@ class Broadcasts(Observer[LiveSession]):
     def take(self, session: str, entries: Iterable[Entry]) -> None:
         """Take these entries of a session."""
         broadcast = self._by_session.get(session)
-        if broadcast is not None and broadcast.captions.take(entries):
+        if broadcast is not None and broadcast.captions.take(entries, broadcast.sessions[session]):
             broadcast.wake()
 
     def revoke(self, owner: str, secret: str) -> bool:
@@ -162,7 +169,7 @@ class Broadcasts(Observer[LiveSession]):
         """Close what nobody has spoken in for an hour."""
         now = self._clock()
         for one in list(self._open.values()):  # a copy: closing takes them out
-            if one.session is None and now - one.left_at > _LINGERS_S:
+            if not one.sessions and now - one.left_at > _LINGERS_S:
                 self._close(one, EXPIRED)
 
     @contextlib.contextmanager
@@ -190,14 +197,21 @@ class Broadcasts(Observer[LiveSession]):
         """Close the broadcast of an owner with many that was left first, if another is to be opened."""
         own = [one for one in self._open.values() if one.owner == owner]
         if len(own) >= _PER_SESSION * self._options.sessions_of_one:
-            self._close(min(own, key=lambda one: (one.session is not None, one.left_at)), EXPIRED)
+            self._close(min(own, key=lambda one: (bool(one.sessions), one.left_at)), EXPIRED)
 
     def _close(self, broadcast: Broadcast, ending: tuple[int, str]) -> None:
         del self._open[broadcast.key]
-        if broadcast.session is not None:
-            self._by_session.pop(broadcast.session, None)
+        for session in broadcast.sessions:
+            self._by_session.pop(session, None)
         broadcast.closed = ending
         broadcast.wake()
+
+
+def _channels_of(sessions: Sequence[str]) -> dict[str, int | None]:
+    """The channel of each session, from 1; None where there is one alone."""
+    if len(sessions) == 1:
+        return {sessions[0]: None}
+    return {session: channel for channel, session in enumerate(sessions, 1)}
 
 
 def _key_of(secret: str) -> str:

@@ -20,13 +20,21 @@ _LONG = 500  # characters after which the end of a sentence ends a paragraph as 
 
 
 @dataclass(slots=True)
+class _Growing:
+    """What a session says that goes on: its guess, and the sample where its last word ends."""
+
+    guess: tuple[Word, ...] = ()
+    heard: int = 0
+
+
+@dataclass(slots=True)
 class Captions:
     """The text so far. Paragraphs end with a line feed; of a very long text the first paragraphs are gone.
 
     run       a name for this text: a position in another one means nothing here
     start     the position of the first character that is kept
     language  of the newest words, if it is known
-    speaking  whether a session goes on
+    speaking  whether a session goes on: one, or one for each channel of a speaker's
     second    the newest translation, or correction: the second line
     speakers  the number of the voice of each paragraph, None where nobody knows; each session has numbers of its own
     names     of voices, by their numbers here
@@ -42,8 +50,7 @@ class Captions:
     names: dict[int, str] = field(default_factory=dict)
     _voices: int = 0  # so many were heard
     _voices_before: int = 0  # in earlier sessions: nobody knows which of them speak in this one as well
-    _guess: tuple[Word, ...] = ()
-    _heard: int = 0  # the sample where the last word of this session ends
+    _growing: dict[int | None, _Growing] = field(default_factory=lambda: {None: _Growing()})  # by channel
     _messages: dict[int, str] = field(default_factory=dict)  # of this moment, by the position they begin at
 
     @property
@@ -51,11 +58,17 @@ class Captions:
         """The position after the last character."""
         return self.start + len(self.text)
 
-    def begin(self, language: str | None) -> None:
-        """Begin a session: its samples count from 0."""
+    def begin(self, language: str | None, channels: Iterable[int | None] = (None,)) -> None:
+        """Begin a session, or one for each of these channels, numbered from 1: their samples count from 0."""
         self._end_paragraph()
-        self.speaking, self.language, self._heard, self.second = True, language, 0, ""
+        self._growing = {channel: _Growing() for channel in channels}
+        self.speaking, self.language, self.second = True, language, ""
         self._voices_before = self._voices
+        self._changed()
+
+    def join(self, channel: int | None) -> None:
+        """Begin another session of one channel; the others go on."""
+        self._growing[channel], self.speaking = _Growing(), True
         self._changed()
 
     def name(self, names: Mapping[int, str]) -> bool:
@@ -66,31 +79,35 @@ class Captions:
         self._changed()
         return before != self.names
 
-    def leave(self) -> None:
-        """End the session; its text stays."""
-        self._end_paragraph()
-        self.speaking = False
+    def leave(self, channel: int | None = None) -> None:
+        """End a session; its text stays."""
+        self._growing.pop(channel, None)
+        if not self._growing:
+            self._end_paragraph()
+            self.speaking = False
         self._changed()
 
-    def take(self, entries: Iterable[Entry]) -> bool:
+    def take(self, entries: Iterable[Entry], channel: int | None = None) -> bool:
         """Take what a session says. Returns whether there is anything new to read."""
-        before = self._state
+        before, growing = self._state, self._growing.get(channel)
+        if growing is None:  # it has left
+            return False
         for entry in entries:
             match entry:
                 case Confirmed(words=words):
-                    self._append(words)
+                    self._append(words, growing, channel)
                 case Hypothesis(words=words):
-                    if words and words[0].start - self._heard >= _PAUSE:
+                    if words and words[0].start - growing.heard >= _PAUSE and self._is_last(channel):
                         self._end_paragraph()
-                    self._guess = words
+                    growing.guess = words
                 case TurnEnd():
-                    self._guess = ()
+                    growing.guess = ()
                 case Language(language=language):
                     self.language = language
                 case Translation(text=text) | Correction(text=text):
                     self.second = text
                 case End() | Error(fatal=True):
-                    self.leave()
+                    self.leave(channel)
         changed = before != self._state
         if changed:
             self._changed()
@@ -99,6 +116,16 @@ class Captions:
     @property
     def _state(self) -> tuple[object, ...]:
         return self.end, self._guess, self.language, self.speaking, self.second
+
+    @property
+    def _guess(self) -> str:
+        """The guesses of all; first that of whoever said the last words, which it follows."""
+        several = sorted(self._growing.items(), key=lambda one: not self._is_last(one[0]))
+        return "".join(word.text for _, growing in several for word in growing.guess)
+
+    def _is_last(self, channel: int | None) -> bool:
+        """True if the last paragraph is this channel's, or may be."""
+        return channel is None or self.speakers[-1] == self._voices_before + channel
 
     def message(self, run: str, position: int) -> tuple[int, str]:
         """Write what a reader lacks who has everything up to a position of a run, as JSON; without a place here, all
@@ -117,7 +144,7 @@ class Captions:
             "start": position,
             "end": self.end,
             "text": self.text[position - self.start :],
-            "guess": "".join(word.text for word in self._guess),
+            "guess": self._guess,
             "language": self.language,
             "speaking": self.speaking,
             "second": self.second,
@@ -128,14 +155,15 @@ class Captions:
             values |= {"speakers": speakers, "names": known}
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
-    def _append(self, words: tuple[Word, ...]) -> None:
+    def _append(self, words: tuple[Word, ...], growing: _Growing, channel: int | None) -> None:
         paragraph = self.text[self.text.rfind("\n") + 1 :]
         added = ""
         for word in words:
-            speaker = None if word.speaker is None else self._voices_before + word.speaker
+            number = channel or word.speaker
+            speaker = None if number is None else self._voices_before + number
             most = _LONG if ends_sentence(paragraph) else 3 * _LONG
-            is_other = speaker != self.speakers[-1] and not goes_on(word.text)
-            if paragraph and (is_other or len(paragraph) > most or word.start - self._heard >= _PAUSE):
+            is_other = speaker != self.speakers[-1] and (channel is not None or not goes_on(word.text))
+            if paragraph and (is_other or len(paragraph) > most or word.start - growing.heard >= _PAUSE):
                 added, paragraph = added + "\n", ""
                 self.speakers.append(None)
             if not paragraph:
@@ -144,14 +172,13 @@ class Captions:
             text = word.text.replace("\n", " ")  # where a paragraph ends is for us to say
             text = text if paragraph else text.lstrip()
             added, paragraph = added + text, paragraph + text
-            self._heard = max(self._heard, word.end)
+            growing.heard = max(growing.heard, word.end)
         self.text += added
         # The next guess may come later, and says nothing of these words.
-        self._guess = tuple(word for word in self._guess if word.start >= self._heard)
+        growing.guess = tuple(word for word in growing.guess if word.start >= growing.heard)
         self._shorten()
 
     def _end_paragraph(self) -> None:
-        self._guess = ()
         if self.text and not self.text.endswith("\n"):
             self.text += "\n"
             self.speakers.append(None)

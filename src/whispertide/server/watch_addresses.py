@@ -2,6 +2,8 @@
 
 POST /v1/watch      {"session"?, "secret"?, "page"?, "names"?} -> {"secret", "key", "path", "url"?, "qr"?}
 POST /v1/watch/end  {"secret"} -> {"ended"}
+
+`session` is the id of a session, or a list of ids: those of a speaker's channels, in their order.
 """
 
 from io import BytesIO
@@ -12,10 +14,11 @@ import segno
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whispertide.options import MOST_SPEAKERS
+from whispertide.options import MOST_CHANNELS, MOST_SPEAKERS
 from whispertide.server.bodies import read_object
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
+from whispertide.server.live import LiveSession
 
 _BODY = 2**13
 _PAGE = 500  # characters of a page's address
@@ -33,20 +36,18 @@ class WatchAddresses:
         if not self._hub.options.limits.viewers:
             raise HttpError(403, "expected a server that lets others watch; this one was started with --max-viewers 0")
         asked = await read_object(request, _BODY, self._hub.options.limits.stall_s)
-        session, secret, page = (_text(asked, name) for name in ("session", "secret", "page"))
-        names = _names(asked)
+        secret, page, names = _text(asked, "secret"), _text(asked, "page"), _names(asked)
         owner, broadcasts = request.state.owner, self._hub.broadcasts
-        live = None if session is None else self._hub.sessions.get(session)
-        if session is not None and (live is None or live.owner != owner):
-            raise HttpError(404, "expected the id of an open session of this API key; got another")
+        sessions = self._sessions(asked, owner)
         if page is not None and not _is_address(page):
             raise HttpError(400, f"expected page: the address of a page, of at most {_PAGE} characters")
         try:
             secret, broadcast = broadcasts.open(owner, secret)
         except ValueError as error:
             raise HttpError(400, str(error)) from error
-        if live is not None:
-            broadcasts.attach(broadcast, live.id, live.session.options.language)
+        if sessions:
+            broadcasts.attach(broadcast, [live.id for live in sessions], sessions[0].session.options.language)
+        for live in sessions:
             live.observers.add(live, "broadcast", lambda: broadcasts)
         if names is not None:
             broadcasts.name(broadcast, names)
@@ -64,6 +65,21 @@ class WatchAddresses:
         if secret is None:
             raise HttpError(400, "expected secret: the one that the address was made with")
         return JSONResponse({"ended": self._hub.broadcasts.revoke(request.state.owner, secret)})
+
+    def _sessions(self, asked: dict[str, Any], owner: str) -> list[LiveSession]:
+        """The sessions that are asked for: none, one, or one for each channel. Raises `HttpError`."""
+        wanted = asked.get("session")
+        ids = wanted if isinstance(wanted, list) else [] if wanted is None else [wanted]
+        if not all(isinstance(one, str) for one in ids):
+            raise HttpError(400, "expected session to be a string, or a list of strings; got another value")
+        if isinstance(wanted, list) and not 2 <= len(set(ids)) == len(ids) <= MOST_CHANNELS:
+            raise HttpError(
+                400, f"expected session to be an id, or 2 to {MOST_CHANNELS} different ones in a list; got {len(ids)}"
+            )
+        found = [live for one in ids if (live := self._hub.sessions.get(one)) is not None and live.owner == owner]
+        if len(found) < len(ids):
+            raise HttpError(404, "expected the id of an open session of this API key; got another")
+        return found
 
 
 def _text(asked: dict[str, Any], name: str) -> str | None:
