@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from whispertide.cli.channel_captions import ChannelCaptions
-from whispertide.events import Confirmed, End, Event, Hypothesis, of_channel
+from whispertide.events import Confirmed, End, Event, Hypothesis, Translation, of_channel
 from whispertide.formats.document import TextSegment
 from whispertide.types import Word
 
@@ -42,6 +42,20 @@ def test_a_finished_line_goes_up_and_what_follows_stays() -> None:
     assert texts(captions.drawn_finished(WIDTH)) == ["Speaker 1: Well."]
     assert captions.drawn_finished(WIDTH) == []
     assert texts(captions.drawn(WIDTH)) == ["Speaker 1: So", "Speaker 2: No"]
+
+
+def test_a_translation_stands_under_the_line_of_its_channel() -> None:
+    captions = ChannelCaptions(expected=1)
+    for channel, text in ((1, " Tea?"), (2, " Yes.")):
+        captions.take(of_channel(Confirmed(0, 0, said(text)), channel))
+        captions.end_lines([TextSegment(0, 80, text, said(text), speaker=channel)])
+    assert captions.drawn_finished(WIDTH) == []
+    captions.take(of_channel(Translation(0, 0, 0, 80, "fr", "Oui."), 2))
+    waiting = ["Speaker 1: Tea?", "Speaker 2: Yes.", "[fr] Speaker 2: Oui."]
+    assert texts(captions.drawn_finished(WIDTH) + captions.drawn(WIDTH)) == waiting
+    captions.take(of_channel(Translation(0, 0, 0, 80, "fr", "Du thé ?"), 1))
+    assert texts(captions.drawn_finished(WIDTH)) == [waiting[0], "[fr] Speaker 1: Du thé ?", *waiting[1:]]
+    assert captions.drawn(WIDTH) == []
 
 
 def test_a_long_line_is_broken() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chat_server import chat_server, fails
 from command_line import Run
 from fake_transcriber import HALF, FakeSession, FakeTranscriber
 from sounds import make_wav
@@ -16,7 +17,6 @@ from whispertide.events import Event
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, Span, Word
 
-TRANSLATOR = ("--translator", "http://127.0.0.1:9/v1", "--translator-model", "any")
 RAW = ("--rate", "16000", "--sample-format", "f32le")
 Loads = list[tuple[str, dict[str, object]]]
 
@@ -77,20 +77,11 @@ def test_what_breaks_in_the_second_channel_keeps_the_first(
     assert kept == ["Speaker 1: half0.", "Speaker 1: half1.", "Speaker 2: half2.", "Speaker 1: half4."]
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--speakers", "2"), "got both"),
-        (("--pace", "live", "--translate-to", "fr", *TRANSLATOR), "has no translation"),
-    ],
-)
-def test_what_does_not_go_with_it(
-    run: Run, call: Path, loads: Loads, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], told: str
-) -> None:
+def test_voices_are_not_told_apart_as_well(run: Run, call: Path, loads: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.speakers.embedding.find_embedding", lambda: None)
-    result = run("transcribe", call, "--multichannel", *options)
+    result = run("transcribe", call, "--multichannel", "--speakers", "2")
     assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
+    assert "got both" in " ".join(result.stderr.split())
     assert not loads
 
 
@@ -139,6 +130,57 @@ def test_a_stream_has_a_session_for_each_channel(
     left, right = (np.concatenate(parts) for parts in heard)
     assert np.flatnonzero(left[::HALF] == 0.3).tolist() == [0, 1, 4]
     assert np.flatnonzero(right[::HALF] == 0.3).tolist() == [2, 3, 4]
+
+
+def asking(url: str) -> tuple[str, ...]:
+    return "--translate-to", "fr", "--translator", url, "--translator-model", "llm"
+
+
+def test_a_recording_has_the_translations_of_each_speaker(run: Run, call: Path) -> None:
+    with chat_server() as chat:
+        result = run("transcribe", call, "--multichannel", "-f", "json", *asking(chat.url))
+    document = json.loads(result.stdout)
+    translated = [(one["speaker"], one["text"].replace("French: ", "")) for one in document["translations"]]
+    said = [(one["speaker"], one["text"].strip().upper()) for one in document["segments"]]
+    assert sorted(translated) == sorted(said)
+    assert [one["start"] for one in document["translations"]] == sorted(one["start"] for one in document["segments"])
+
+
+@pytest.mark.parametrize("pace", ["max", "live"])
+def test_a_stream_has_a_translator_for_each_channel(run: Run, call: Path, tmp_path: Path, pace: str) -> None:
+    with chat_server() as chat:
+        stream = ("transcribe", call, "--multichannel", "--pace", pace, *asking(chat.url))
+        result = run(*stream, "-o", f"{tmp_path}/", "-f", "jsonl,vtt,json")
+    assert result.exit_code == 0, result.stderr
+    events = [json.loads(line) for line in (tmp_path / "call.jsonl").read_text().splitlines()]
+    french = "French: WORD0 WORD1 WORD2 WORD3 WORD4 WORD5"
+    for channel in (1, 2):
+        own = [event for event in events if event["channel"] == channel]
+        assert [event["seq"] for event in own] == list(range(len(own)))
+        assert [event["text"] for event in own if event["type"] == "translation"] == [french]
+        assert own[-1]["type"] == "end"
+    vtt = (tmp_path / "call.fr.vtt").read_text().replace("\n", " ")
+    assert all(f"<v Speaker {number}>French: WORD0" in vtt for number in (1, 2))
+    document = json.loads((tmp_path / "call.json").read_text())
+    assert sorted((one["speaker"], one["text"]) for one in document["translations"]) == [(1, french), (2, french)]
+
+
+def test_on_standard_output_a_translation_is_a_line_of_its_speaker(run: Run, call: Path) -> None:
+    with chat_server() as chat:
+        result = run("transcribe", call, "--multichannel", "--pace", "max", *asking(chat.url))
+    translated = sorted(line for line in result.stdout.splitlines() if line.startswith("[fr]"))
+    assert [line[: len("[fr] Speaker 1: French: WORD0")] for line in translated] == [
+        f"[fr] Speaker {number}: French: WORD0" for number in (1, 2)
+    ]
+
+
+def test_a_translator_that_fails_is_told_of_each_channel_and_costs_nothing_else(run: Run, call: Path) -> None:
+    with chat_server(fails(401, "who are you?"), fails(401, "who are you?")) as chat:
+        result = run("transcribe", call, "--multichannel", "--pace", "max", *asking(chat.url))
+    assert result.exit_code == 0
+    told = " ".join(result.stderr.split())
+    assert all(f"warning: channel {number}: translations fail, captions go on" in told for number in (1, 2))
+    assert len(result.stdout.splitlines()) == 2
 
 
 def test_one_channel_is_none_of_two(run: Run, talk: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chat_server import chat_server
 from command_line import Run
 from fake_transcriber import FakeTranscriber
 from read_transcripts import parse_json
@@ -27,7 +28,6 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 
 Blocks = Iterator[FloatArray]
 WORDS = "word0 word1 word2 word3"
-TRANSLATOR = ("--translator", "http://127.0.0.1:9/v1", "--translator-model", "any")
 
 
 def two_seconds() -> Blocks:
@@ -197,12 +197,22 @@ def test_channels_are_saved_apart(run: Run, microphone: Microphone, tmp_path: Pa
     assert np.array_equal(heard[:, 1], -heard[:, 0])
 
 
+def test_each_channel_has_translations(run: Run, microphone: Microphone) -> None:
+    with chat_server() as chat:
+        asked = ("--translate-to", "fr", "--translator", chat.url, "--translator-model", "llm")
+        result = run("listen", "--multichannel", *asked)
+    assert result.exit_code == 0, result.stderr
+    assert sorted(result.stdout.splitlines()) == [
+        *(f"Speaker {number}: {WORDS}" for number in (1, 2)),
+        *(f"[fr] Speaker {number}: French: {WORDS.upper()}" for number in (1, 2)),
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         (("--channels", "2"), "expected --multichannel next to --channels"),
         (("--multichannel", "--channels", "9"), "9 is not in the range 2<=x<=8"),
-        (("--multichannel", "--translate-to", "fr", *TRANSLATOR), "has no translation"),
     ],
 )
 def test_what_does_not_go_with_channels(

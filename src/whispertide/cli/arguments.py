@@ -183,7 +183,6 @@ Beam = Annotated[
     int | None,
     _text("--beam", metavar="N", min=1, help=f"Number of hypotheses for whole recordings; default: {BEAM}."),
 ]
-NOT_TRANSLATED = "a stream with --multichannel has no translation; leave out --translate-to and --correct"
 Multichannel = Annotated[
     bool, _text("--multichannel", help="Each channel is a speaker: transcribe them apart, and label their words.")
 ]

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whispertide.cli.live import Captions, wrap
-from whispertide.events import Confirmed, End, Event, Hypothesis, TurnEnd
+from whispertide.cli.live import Captions
+from whispertide.cli.two_lines import FinishedLines
+from whispertide.events import Confirmed, Correction, End, Event, Hypothesis, Translation, TurnEnd
 from whispertide.formats.document import TextSegment
 from whispertide.formats.files import named
 from whispertide.types import Word
@@ -31,10 +32,16 @@ class _Line:
 
 @dataclass(slots=True)
 class ChannelCaptions(Captions):
-    """As `Captions`, each line with the number of its channel before it."""
+    """As `Captions`, each line with the number of its channel before it. `expected` translations and corrections come
+    of each line, or of several together, and stand under it.
+    """
 
+    expected: int = 0
     _growing: dict[int, _Line] = field(default_factory=lambda: defaultdict(_Line))
-    _finished: list[str] = field(default_factory=list)
+    _finished: FinishedLines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._finished = FinishedLines(self.expected)
 
     def take(self, event: Event) -> None:
         """Take what an event of a channel says of its text."""
@@ -42,6 +49,8 @@ class ChannelCaptions(Captions):
             return
         line = self._growing[event.channel]
         match event:
+            case Translation() | Correction():
+                self._finished.translate(event)
             case Confirmed(words=words):
                 line.words += words
             case Hypothesis(words=words):
@@ -59,16 +68,13 @@ class ChannelCaptions(Captions):
         for segment in segments:
             if segment.speaker is not None:
                 del self._growing[segment.speaker].words[: len(segment.words)]
-            self._finished.append(named(segment.text.strip(), segment.speaker))
+            self._finished.add(named(segment.text.strip(), segment.speaker), segment.end, segment.speaker)
 
     def drawn_finished(self, width: int) -> "list[Text]":
-        """Remove and return the rows of finished lines."""
-        from rich.text import Text
-
-        rows = [Text(text[row.start : row.end]) for text in self._finished for row in wrap(text, width)]
-        self._finished.clear()
-        return rows
+        """Remove and return the rows of finished lines that nothing can change any more."""
+        return self._finished.drawn_done(width)
 
     def drawn(self, width: int) -> "list[Text]":
-        """The rows of the lines that grow, in the order of their channels."""
-        return [row for channel, line in sorted(self._growing.items()) for row in line.drawn(channel, width)]
+        """The rows of finished lines that remain, and of the lines that grow, in the order of their channels."""
+        growing = [row for channel, line in sorted(self._growing.items()) for row in line.drawn(channel, width)]
+        return self._finished.drawn(width) + growing

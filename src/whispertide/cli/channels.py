@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from whispertide.cli.job import OfflineJob
 from whispertide.cli.output import Writer
-from whispertide.formats.document import TextSegment
+from whispertide.formats.document import OtherText, TextSegment
 from whispertide.types import FloatArray, spoken_by
 
 
@@ -24,16 +24,18 @@ class ChannelsJob(OfflineJob):
         """Transcribe the channels, one after the other; an interrupt keeps what is done. `blocks` are not read."""
         saved.enter_context(self.interrupts)
         found: list[TextSegment] = []
+        others: list[OtherText] = []
         for number, channel in enumerate(self.channels, 1):
-            self.result.segments = []
+            self.result.segments, self.result.others = [], []
             try:
                 self.hear_whole(channel, ())
             finally:
                 found += [labelled(segment, number) for segment in self.result.segments]
                 self.result.segments = self.run_over.segments = sorted(found, key=lambda segment: segment.start)
+                others += [replace(other, speaker=number) for other in self.result.others]
+                self.result.others = others
             if self.result.interrupted:
                 break
-        self.result.others.sort(key=lambda other: other.start)
 
 
 def labelled(segment: TextSegment, number: int) -> TextSegment:

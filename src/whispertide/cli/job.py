@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from whispertide.channels import ChannelSessions
     from whispertide.recipes.recipe import Recipe
     from whispertide.session import Session
+    from whispertide.translation.channels import ChannelTranslating
     from whispertide.translation.translating import Translating
 
 
@@ -138,7 +139,8 @@ class Job(ABC):
         """Put the transcript in its places; returns it, and the paths."""
         # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
         with self.interrupts.holding():
-            document = replace(self.document(), others=tuple(self.result.others))
+            # Those of all channels in one order.
+            document = replace(self.document(), others=tuple(sorted(self.result.others, key=lambda one: one.start)))
             texts = [(writer, document, self.as_it_comes) for writer in writers]
             texts += [(writer, document.other(language), ()) for writer, language in others]
             places, problems = list[str](), list[OutputError]()
@@ -195,7 +197,7 @@ class StreamJob(Job):
         """Push `blocks` into a session."""
         session = self._open()
         self.meter = Meter(self.live)
-        translating = self._begin_translation(live=self.live)
+        translating = self._begin_translations()
         pump = Pump(session, self.meter, rest=self.rest, result=self.result, translating=translating)
         saved.enter_context(self.interrupts)
         try:
@@ -215,6 +217,15 @@ class StreamJob(Job):
             return self.transcriber.channel_sessions(self.channels, self.recipe, **about)
         return self.transcriber.session(self.recipe, **about)
 
+    def _begin_translations(self) -> "Translating | ChannelTranslating | None":
+        """The translation of the session, or of all channels."""
+        each = [one for _ in range(self.channels or 1) if (one := self._begin_translation(live=self.live)) is not None]
+        if not each or not self.channels:
+            return each[0] if each else None
+        from whispertide.translation.channels import ChannelTranslating
+
+        return ChannelTranslating(each)
+
     @contextmanager
     def _shown(self, pump: Pump, writers: Sequence[Writer]) -> Iterator[None]:
         """Attach the writers and views of the run."""
@@ -227,10 +238,11 @@ class StreamJob(Job):
             view = ProgressBar(err, self.place + self.source, self.duration_s)
         elif name != "none" and (console := out if name == "live on stdout" else err) is not None:
             view = LiveView(console, pump.meter, self.transcriber.name, self.recipe.name, self.duration_s)
-            if self.translator is not None:
-                view.captions = TwoLines(expected=len(self.translator.options.targets))
-            elif self.channels:
-                view.captions = ChannelCaptions()
+            expected = 0 if self.translator is None else len(self.translator.options.targets)
+            if self.channels:
+                view.captions = ChannelCaptions(expected=expected)
+            elif expected:
+                view.captions = TwoLines(expected=expected)
         watchers: list[Watcher] = [Warnings()] if not isinstance(view, LiveView) else []
         if self.only_english:
             watchers.append(EnglishOnly(self.transcriber.name))

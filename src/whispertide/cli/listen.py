@@ -11,7 +11,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file, check_new, partial_path, plan_formats
 from whispertide.errors import OptionError
-from whispertide.options import DEFAULT_MODEL, MOST_CHANNELS, DecodeOptions
+from whispertide.options import DEFAULT_MODEL, MOST_CHANNELS
 
 NAME = "microphone"
 
@@ -55,6 +55,7 @@ def listen(
     if show_devices:
         return list_devices()
     from whispertide.audio import mic
+    from whispertide.channels import apart_options
     from whispertide.cli.job import StreamJob, warn_of_synthetic
     from whispertide.cli.kept_audio import KeptArrivals, kept_audio
     from whispertide.cli.pump import Arrivals
@@ -74,7 +75,7 @@ def listen(
                 check_new(path)  # a microphone cannot be heard again
         options, recipe = arguments.check_options(text), stream.resolve(word)
         if apart:
-            options = _apart_options(options, apart, translates=chosen is not None)
+            options = apart_options(options, apart)
         with mic.microphone_blocks(device, apart=apart):
             pass  # no microphone: say so before a model is loaded, or even downloaded
         transcriber = arguments.load(model, engine, revision, word)
@@ -108,15 +109,6 @@ def _channels(asked: int | None, *, multichannel: bool) -> int:
 
 def _to_channels(apart: int) -> str:
     return f" to channels 1 to {apart}, each a speaker" if apart else ""
-
-
-def _apart_options(options: DecodeOptions, apart: int, *, translates: bool) -> DecodeOptions:
-    """The options for channels that are kept apart. Raises `OptionError` for what does not go with that."""
-    from whispertide.channels import apart_options
-
-    if translates:
-        raise OptionError(arguments.NOT_TRANSLATED)
-    return apart_options(options, apart)
 
 
 def _check_wav(path: Path, transcripts: Sequence[Path]) -> None:

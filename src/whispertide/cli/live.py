@@ -172,6 +172,12 @@ def clock_text(secs: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def warning_of(error: Error) -> str:
+    """A failure in mid-run as a line; of one channel, with its number."""
+    of = "" if error.channel is None else f"channel {error.channel}: "
+    return f"warning: {of}{error.message}"
+
+
 @dataclass(slots=True)
 class LiveView(Watcher):
     """Draws captions and status on `console`, ten times a second from a thread of its own, until `close`.
@@ -211,8 +217,8 @@ class LiveView(Watcher):
             match event:
                 case Language(language=language, probability=probability):
                     self._notes += filter(None, [language_hint(language, probability)])
-                case Error(message=message):
-                    self._notes.append(f"warning: {message}")
+                case Error():
+                    self._notes.append(warning_of(event))
 
     def lines(self, segments: Sequence[TextSegment]) -> None:
         """Take note of finished lines."""

@@ -6,7 +6,7 @@ Knows pace and interrupts; knows nothing of files, terminals or formats.
 import queue
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 if TYPE_CHECKING:
     from whispertide.channels import ChannelSessions
     from whispertide.session import Session
+    from whispertide.translation.channels import ChannelTranslating
     from whispertide.translation.translating import Translating
 
 LIVE_BLOCK = SAMPLE_RATE // 10  # 0.1 s: how finely audio arrives
@@ -74,11 +75,11 @@ class Pump:
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
     result: PumpResult = field(default_factory=PumpResult)
-    translating: "Translating | None" = None
+    translating: "Translating | ChannelTranslating | None" = None
     _segmenters: dict[int | None, Segmenter] = field(default_factory=lambda: defaultdict(Segmenter))  # by channel
     _interrupts: Interrupts = field(default_factory=Interrupts)
-    _end: End | None = None  # while it waits for translations
-    _seq: int = 0
+    _ends: list[End] = field(default_factory=list)  # while they wait for translations
+    _seq: Counter[int | None] = field(default_factory=Counter)  # by channel
 
     def run(self, blocks: Iterable[FloatArray], interrupts: Interrupts) -> PumpResult:
         """Push all of `blocks`, then finish. An interrupt, or audio that breaks off, ends the run early.
@@ -146,9 +147,10 @@ class Pump:
         if self.meter.samples == 0 and self.rest is None:
             raise AudioError("there is no audio in it: it is empty")
         self._take(self.session.finish())
-        if self.translating is not None and self._end is not None:
+        if self.translating is not None and self._ends:
             finish_translations(self.translating, self._interrupts, self._tell, live=self.meter.live)
-            self._tell(self._end)
+            for end in self._ends:
+                self._tell(end)
 
     def _take(self, events: Iterable[Event]) -> None:
         translating = self.translating
@@ -156,7 +158,7 @@ class Pump:
             if translating is not None:
                 translating.take(event)
             if translating is not None and isinstance(event, End):
-                self._end = event  # the last of all events
+                self._ends.append(event)  # the last of all events
             else:
                 self._tell(event)
         if translating is not None:
@@ -165,7 +167,8 @@ class Pump:
 
     def _tell(self, event: Event) -> None:
         if self.translating is not None:  # whose events have no numbers
-            event, self._seq = replace(event, seq=self._seq), self._seq + 1
+            event = replace(event, seq=self._seq[event.channel])
+            self._seq[event.channel] += 1
         self.meter.event(event)
         for watcher in self.watchers:
             watcher.event(event)

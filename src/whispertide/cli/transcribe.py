@@ -99,7 +99,8 @@ def transcribe(
             )
         if multichannel:
             options = apart_options(options)
-            _check_multichannel(sources, streamed=recipe is not None, translates=chosen is not None)
+            for source in sources:
+                source.check_apart(streamed=recipe is not None)
         durations, codes = _probe_all(sources)  # before a model is loaded, or even downloaded
         if durations:
             transcriber = arguments.load(model, engine, revision, word)
@@ -149,13 +150,6 @@ def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:
         from whispertide.audio.pcm import check_shape
 
         check_shape(pcm.rate, pcm.channels)
-
-
-def _check_multichannel(sources: Sequence[Source], *, streamed: bool, translates: bool) -> None:
-    if streamed and translates:
-        raise OptionError(arguments.NOT_TRANSLATED)
-    for source in sources:
-        source.check_apart(streamed=streamed)
 
 
 def _beam(given: int | None, *, fast: bool) -> int:

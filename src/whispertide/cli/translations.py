@@ -14,11 +14,12 @@ from whispertide.cli.output import Target, check_file
 from whispertide.errors import OptionError
 from whispertide.events import Event
 from whispertide.formats.document import OtherText
-from whispertide.formats.files import HOLD_OTHERS, other_name, other_path
+from whispertide.formats.files import HOLD_OTHERS, named, other_name, other_path
 from whispertide.options import DecodeOptions
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
+    from whispertide.translation.channels import ChannelTranslating
     from whispertide.translation.translating import Translating
     from whispertide.translation.translator import TranslationOptions, Translator
 
@@ -68,10 +69,12 @@ class ChosenTranslator:
 
 def line_of(other: OtherText) -> str:
     """A translation as a line among those of the transcript."""
-    return f"[{other_name(other.language)}] {other.text}"
+    return f"[{other_name(other.language)}] {named(other.text, other.speaker)}"
 
 
-def make_room(translating: "Translating", interrupts: Interrupts, tell: Callable[[Event], None]) -> None:
+def make_room(
+    translating: "Translating | ChannelTranslating", interrupts: Interrupts, tell: Callable[[Event], None]
+) -> None:
     """Wait while so much waits to be translated that a recording need not be read on; what is there is told."""
     while not translating.has_room and not interrupts.pressed:
         translating.wait(_POLL_S)
@@ -80,7 +83,11 @@ def make_room(translating: "Translating", interrupts: Interrupts, tell: Callable
 
 
 def finish_translations(
-    translating: "Translating", interrupts: Interrupts, tell: Callable[[Event], None], *, live: bool
+    translating: "Translating | ChannelTranslating",
+    interrupts: Interrupts,
+    tell: Callable[[Event], None],
+    *,
+    live: bool,
 ) -> None:
     """Wait for the last translations, and tell them. Another Ctrl-C ends the wait, and where it was spoken `live` a
     while does; the transcript is whole in any case.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from whispertide.cli.exit import say
 from whispertide.cli.hints import language_hint
-from whispertide.cli.live import clock_text
+from whispertide.cli.live import clock_text, warning_of
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Watcher
@@ -78,7 +78,7 @@ class Warnings(Watcher):
 
     def event(self, event: Event) -> None:
         if isinstance(event, Error):
-            say(f"warning: {event.message}")
+            say(warning_of(event))
         if isinstance(event, Language) and (hint := language_hint(event.language, event.probability)):
             say(hint)
 

@@ -82,22 +82,23 @@ class TextSegment(Timed):
 @dataclass(frozen=True, slots=True)
 class OtherText(Timed):
     """What was made of the sentences from sample `start` to `end`: their translation into `language`; None: their
-    correction.
+    correction. `speaker` is the number of their channel, where channels are apart.
     """
 
     start: int
     end: int
     text: str
     language: str | None = None
+    speaker: int | None = None
 
 
 def other_text(event: Event) -> OtherText | None:
     """The text of an event, if it is a translation or a correction."""
     match event:
         case Translation(start=start, end=end, text=text, language=language):
-            return OtherText(start, end, text, language)
+            return OtherText(start, end, text, language, event.channel)
         case Correction(start=start, end=end, text=text):
-            return OtherText(start, end, text)
+            return OtherText(start, end, text, speaker=event.channel)
     return None
 
 
@@ -123,7 +124,9 @@ class Document:
     def other(self, language: str | None) -> Document:
         """The translations into a language (None: the corrections) as a transcript of its own."""
         found = tuple(
-            TextSegment(other.start, other.end, " " + other.text) for other in self.others if other.language == language
+            TextSegment(other.start, other.end, " " + other.text, speaker=other.speaker)
+            for other in self.others
+            if other.language == language
         )
         return replace(self, segments=found, language=language or self.language, others=())
 

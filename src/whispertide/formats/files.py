@@ -166,7 +166,7 @@ def named_others(others: Iterable[OtherText]) -> dict[str, Any]:
     """Translations and corrections, by name; without any there is no such field."""
     named: dict[str, list[dict[str, Any]]] = {}
     for other in others:
-        entry = {"start": other.start_s, "end": other.end_s, "text": other.text}
+        entry = {"start": other.start_s, "end": other.end_s, "text": other.text, **_speaker(other.speaker)}
         if other.language is None:
             named.setdefault("corrections", []).append(entry)
         else:

@@ -104,7 +104,8 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
             continue
         found += _cut(run, options)
         run = []
-        alone = _units([Word(segment.text, segment.start, segment.end)], clean, document.language)
+        whole = Word(segment.text, segment.start, segment.end, speaker=segment.speaker)
+        alone = _units([whole], clean, document.language)
         found += [alone] if alone and _stays(alone, options) else _cut(alone, options)
     return _time_cues([*found, *_cut(run, options)], options)
 

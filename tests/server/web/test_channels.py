@@ -1,22 +1,35 @@
 """The channels of a microphone apart: a session each, a line each, in a real Chromium with a device that has two."""
 
+import json
 import wave
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from websockets.sync.client import connect
 
+from chat_server import chat_server
 from headless_chromium import SLOW_IN_CHROMIUM, Page, page
-from served import TEXT
-from served_page import FAKE_MICROPHONE, STATE, reload, start_anew
+from served import TEXT, OfflineModel, limited
+from served_page import FAKE_MICROPHONE, STATE, reload, serving, start_anew
+from whispertide.server.options import TranslationAccess
+from whispertide.translation.opening import open_translator
 
 pytestmark = SLOW_IN_CHROMIUM
 
 RATE = 48_000
 LINES = "[...document.querySelectorAll('#transcript .paragraph')]"
 SAID = f"{LINES}.map((row) => [row.querySelector('input.voice').value, row.querySelector('p').innerText.toLowerCase()])"
+SECOND = (
+    f"{LINES}.map((row) => [row.querySelector('input.voice').value, row.querySelector('.second')?.innerText ?? ''])"
+)
+KEPT_SOCKETS = """(() => {
+  window.sockets = [];
+  window.WebSocket = class extends WebSocket { constructor(...all) { super(...all); sockets.push(this); } };
+})()"""
 # `loud`: of each session, in the order in which they were begun, the loudest sample that it was given.
 WATCHED = """import("/socket.js").then(({ LiveSession }) => {
   window.loud = new Map();
@@ -66,12 +79,36 @@ def choose(tab: Page, count: int) -> None:
     }})()""")
 
 
-def said(tab: Page) -> dict[str, list[str]]:
+def said(tab: Page, lines: str = SAID) -> dict[str, list[str]]:
     """The words of each speaker, in the order of their lines."""
     words = defaultdict[str, list[str]](list)
-    for name, text in tab.evaluate(SAID):
-        words[name] += text.replace(",", "").replace(".", "").replace("!", "").split()
+    for name, text in tab.evaluate(lines):
+        words[name] += plain(text)
     return dict(words)
+
+
+def plain(text: str) -> list[str]:
+    for mark in (",", ".", "!", "French: "):
+        text = text.replace(mark, "")
+    return text.lower().split()
+
+
+def shared(tab: Page) -> str:
+    """Make an address to watch."""
+    tab.click("#share-show")
+    tab.click("#share-open")
+    tab.wait("Boolean(document.querySelector('#share-code svg'))")
+    tab.evaluate("document.getElementById('share').close()")
+    return str(tab.evaluate("document.getElementById('share-address').value"))
+
+
+def name_second(tab: Page, text: str) -> None:
+    """Type the name of the second speaker."""
+    tab.evaluate(f"""(() => {{
+      const field = document.querySelector('input[data-speaker="2"]');
+      field.value = {text!r};
+      field.dispatchEvent(new Event("change", {{ bubbles: true }}));
+    }})()""")
 
 
 def test_each_channel_is_a_speaker_with_a_line_of_its_own_also_after_a_reload(apart: Page) -> None:
@@ -89,10 +126,7 @@ def test_each_channel_is_a_speaker_with_a_line_of_its_own_also_after_a_reload(ap
 
 
 def test_a_connection_that_breaks_costs_one_channel_no_word(apart: Page) -> None:
-    apart.evaluate("""(() => {
-      window.sockets = [];
-      window.WebSocket = class extends WebSocket { constructor(...all) { super(...all); sockets.push(this); } };
-    })()""")
+    apart.evaluate(KEPT_SOCKETS)
     apart.click("#record")
     apart.wait("document.querySelectorAll('.word').length > 6")
     apart.evaluate("sockets[1].close()")
@@ -109,3 +143,41 @@ def test_a_microphone_with_fewer_channels_says_so(apart: Page) -> None:
     assert apart.text("#problem-title") == "The microphone has too few channels"
     assert apart.text("#problem-text").startswith("It has 2, and 8 were to be kept apart.")
     apart.wait(f"{STATE} === 'ready'")
+
+
+def test_each_channel_has_a_second_line_and_viewers_read_all_with_the_names_that_were_typed(interface: Page) -> None:
+    interface.complaints.clear()
+    with chat_server() as chat:
+        access = TranslationAccess(open_translator(chat.url, "llm"), ("fr",))
+        with serving(replace(limited(), translation=access), OfflineModel()) as address:
+            interface.go(address)
+            interface.wait(f"{STATE} === 'ready'")
+            choose(interface, 2)
+            url = shared(interface)
+            interface.evaluate(KEPT_SOCKETS)
+            interface.click("#record")
+            interface.wait("document.querySelectorAll('.word').length > 6")
+            name_second(interface, "Bo")
+            interface.evaluate("sockets[1].close()")  # what comes back is the same session, and has the same names
+            interface.wait(f"sockets.length === 3 && document.querySelectorAll('.word').length === {2 * len(TEXT)}")
+            interface.click("#record")
+            interface.wait(f"{STATE} === 'ready'")
+            assert said(interface) == said(interface, SECOND) == {"Speaker 1": TEXT, "Bo": TEXT}
+            late_viewer_reads_both(url)
+            reload(interface)
+            assert said(interface, SECOND) == {"Speaker 1": TEXT, "Bo": TEXT}
+            start_anew(interface)
+    assert not interface.complaints
+
+
+def late_viewer_reads_both(url: str) -> None:
+    with connect(url.replace("http", "ws", 1), proxy=None) as socket:
+        read = json.loads(socket.recv())
+    assert read["names"] == {"1": "Speaker 1", "2": "Bo"}
+    assert "W11" in read["second"]
+    words = defaultdict[int, list[str]](list)
+    for speaker, line in zip(read["speakers"], read["text"].split("\n"), strict=True):
+        words[speaker] += plain(line)
+    for speaker in (1, 2):
+        assert words[speaker][-3:] == TEXT[-3:]
+        assert words[speaker] == TEXT[-len(words[speaker]) :], "what was said before anybody could read it is not shown"

@@ -125,9 +125,11 @@ export class Captions {
     for (const other of others) this.translate(other);
   }
 
-  /** A translation, or a correction, of the sentence that begins at a sample: a line under its paragraph. */
-  translate({ start, text, language }) {
-    const found = this.#paragraphs.findLast((one) => one.start <= start) ?? this.#paragraphs[0];
+  /** A translation, or a correction, of the sentence that begins at a sample: a line under its paragraph. `speaker` is
+   *  known only where channels are apart. */
+  translate({ start, text, language, speaker }) {
+    const possible = speaker == null ? this.#paragraphs : this.#paragraphs.filter((one) => one.speaker === speaker);
+    const found = possible.findLast((one) => one.start <= start) ?? possible[0];
     if (!found) return;
     found.second ??= Object.assign(element("p", "second"), { dir: "auto" });
     if (!found.second.isConnected) found.row.append(found.second);

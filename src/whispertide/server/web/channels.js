@@ -33,9 +33,9 @@ export class ChannelSessions extends EventTarget {
     return this.#sessions.every(({ isOver }) => isOver);
   }
 
-  /** What the server said about the first; the others are alike. */
+  /** What the server said about the first; the others are alike, but for their ids: `session` has those of all. */
   get details() {
-    return this.#sessions[0].details;
+    return { ...this.#sessions[0].details, session: this.#sessions.map(({ details }) => details.session) };
   }
 
   #follow(session, channel) {
@@ -61,5 +61,5 @@ export class ChannelSessions extends EventTarget {
 
 function spokenBy(event, channel) {
   const words = event.words?.map((word) => ({ ...word, speaker: channel }));
-  return { ...event, channel, ...(words && { words }) };
+  return { ...event, channel, speaker: channel, ...(words && { words }) };
 }

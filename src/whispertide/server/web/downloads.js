@@ -52,8 +52,8 @@ function vtt(transcript, about) {
 
 /** Translations and corrections, where there are any. */
 function others(transcript) {
-  const inSeconds = ({ start, end, text, language }) =>
-    ({ ...(language && { language }), start: seconds(start), end: seconds(end), text });
+  const inSeconds = ({ start, end, text, language, speaker }) =>
+    ({ ...(language && { language }), start: seconds(start), end: seconds(end), text, ...(speaker != null && { speaker }) });
   const [translations, corrections] = [true, false].map((translated) =>
     transcript.others.filter(({ language }) => Boolean(language) === translated).map(inSeconds));
   return { ...(corrections.length && { corrections }), ...(translations.length && { translations }) };

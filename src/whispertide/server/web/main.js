@@ -249,7 +249,7 @@ function remark(recording) {
 function changed(recording, { state, problem }) {
   if (state === "live" || state === "finishing") {
     begin(recording, recording.session.details);
-    share.attach(recording.session.details.session);
+    share.attach(recording.session.details.session, transcript.ownNames);
     if (recording.isFile) status.reading(recording);
     else status.show(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
   } else if (state === "away") status.away(recording);

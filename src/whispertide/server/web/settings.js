@@ -104,9 +104,9 @@ export class Settings {
     return delay ? { ...start, changes: { delay_s: delay } } : start;
   }
 
-  /** The same where each channel is a speaker: there no voices are told apart, and there is no second line. */
+  /** The same where each channel is a speaker: there no voices are told apart. */
   get apart() {
-    return { ...this.live, speakers: undefined, translate_to: undefined, correct: undefined };
+    return { ...this.live, speakers: undefined };
   }
 
   get #second() {

@@ -11,7 +11,7 @@ const LOOPBACK = /^(localhost|127\..*|\[::1\]|.*\.localhost)$/;
 export class Share {
   #secret = kept();
   #isLost = false; // the server closed the address; its secret opens it again
-  #session = null;
+  #session = null; // its id, or those of its channels
   #names = {}; // of the session's voices, by their numbers in it
   #done = Promise.resolve(); // what was asked of the server before
 
@@ -37,10 +37,11 @@ export class Share {
     if (this.isOpen) await this.#make();
   }
 
-  /** A session of this tab goes on, by its id: whoever has the address reads it. */
-  async attach(session) {
+  /** A session of this tab goes on, by its id, or by those of its channels: whoever has the address reads it. `names`
+   *  are those that the user gave to its voices. */
+  async attach(session, names) {
     this.#session = session;
-    this.#names = {};
+    this.#names = names;
     if (this.isOpen) await this.#make();
   }
 

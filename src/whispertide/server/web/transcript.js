@@ -112,7 +112,7 @@ export class Transcript {
   complete = true;
   recordings = []; // where each begins
   names = []; // of those that are files; of others ""
-  others = []; // translations and corrections: { start, end, text, language }, of a correction without a language
+  others = []; // translations and corrections: { start, end, text, language, speaker }; a correction has no language
   #lines = new Map(); // by channel, where these are apart: { segmenter, guess }, the words after the confirmed ones
   voices = {}; // the names that the user gave, by number
   #offset = 0; // where the present recording began
@@ -146,8 +146,9 @@ export class Transcript {
         break;
       case "translation":
       case "correction": {
-        const { start, end, text } = inSamples(event);
-        this.others.push({ start, end, text, ...(event.type === "translation" && { language: event.language }) });
+        const { start, end, text, speaker } = inSamples(event);
+        const language = event.type === "translation" && { language: event.language };
+        this.others.push({ start, end, text, ...voice(speaker), ...language });
       }
     }
     return [];
