@@ -2,7 +2,7 @@
 
 import json
 
-from whispertide.formats.document import Document, segment_words
+from whispertide.formats.document import Document, OtherText, segment_words
 from whispertide.formats.files import render_json, render_jsonl, render_srt, render_txt, render_vtt
 from whispertide.types import SAMPLE_RATE, Word
 
@@ -75,3 +75,19 @@ def test_without_labels_nothing_is_said() -> None:
     plain = Document(segment_words([word(" Hello.", 0, None)]), duration=S)
     assert render_txt(plain) == "Hello.\n"
     assert "speaker" not in render_json(plain).lower() + render_vtt(plain).lower() + render_srt(plain).lower()
+
+
+def test_translations_of_channels_have_their_speakers() -> None:
+    others = (
+        OtherText(0, 2 * S, "Oui.", "fr", 2),
+        OtherText(S, 3 * S, "Bien.", "fr", 1),
+        OtherText(0, S, "Yes.", None, 2),
+    )
+    translated = Document(others=others, duration=4 * S)
+    assert render_txt(translated.other("fr")) == "Speaker 2: Oui.\nSpeaker 1: Bien.\n"
+    vtt = render_vtt(translated.other("fr"))
+    assert "<v Speaker 2>Oui.\n" in vtt
+    assert "<v Speaker 1>Bien.\n" in vtt
+    document = json.loads(render_json(translated))
+    assert [one["speaker"] for one in document["translations"]] == [2, 1]
+    assert [one["speaker"] for one in document["corrections"]] == [2]
