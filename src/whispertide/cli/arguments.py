@@ -132,7 +132,7 @@ Revision = Annotated[str | None, _engine("--revision", help="Branch, tag or comm
 _ENGINE: dict[str, Any] = {
     "precision": _engine("--precision", metavar="NAME", help=f"{', '.join(PRECISIONS)}."),
     "provider": _engine("--provider", metavar="NAME", help=f"{', '.join(PROVIDERS)}."),
-    "threads": _engine("--threads", min=0, max=MOST_THREADS, help="0 = one per core, at most 4."),
+    "threads": _engine("--threads", min=0, max=MOST_THREADS, help="0 = as tuned, else one per core, at most 4."),
 }
 _OF_WORKERS = _engine("--threads", min=0, max=MOST_THREADS, help="Threads of each worker; 0 = one.")
 Engine = Annotated[EngineOptions, _ENGINE]
@@ -154,7 +154,7 @@ Device = Annotated[str | None, typer.Option("--device", "-d", help="The micropho
 
 # --- what is written --------------------------------------------------------------------------------------------------
 
-_text = partial(typer.Option, rich_help_panel="What is written")
+_text = partial(typer.Option, rich_help_panel="Transcript")
 
 
 def text_options(option: Callable[..., Any], language: str) -> Fields:
@@ -170,7 +170,7 @@ def text_options(option: Callable[..., Any], language: str) -> Fields:
             metavar="[N]",
             min=0,
             max=MOST_SPEAKERS,
-            help=f"Label each word with one of up to N voices; without N: {ANY_SPEAKERS}.",
+            help=f"Label each word with its speaker. N: the most speakers, {ANY_SPEAKERS} if left out; 0: no labels.",
         ),
     }
 
@@ -184,9 +184,9 @@ Beam = Annotated[
     _text("--beam", metavar="N", min=1, help=f"Number of hypotheses for whole recordings; default: {BEAM}."),
 ]
 Multichannel = Annotated[
-    bool, _text("--multichannel", help="Each channel is a speaker: transcribe them apart, and label their words.")
+    bool, _text("--multichannel", help="Transcribe each channel separately, as one speaker, and label the words.")
 ]
-Fast = Annotated[bool, _text("--fast", help="Greedy search in place of beam search: less computing, more errors.")]
+Fast = Annotated[bool, _text("--fast", help="Greedy search instead of beam search: less computing, more errors.")]
 Format = Annotated[
     FormatName | None, _text("--format", "-f", metavar="NAME", help=f"{', '.join(FORMATS)}. Default: txt.")
 ]
@@ -196,15 +196,15 @@ Formats = Annotated[
         "--format",
         "-f",
         metavar="NAME,…",
-        help=f"{', '.join(FORMATS)}; several into a folder. Default: by the output's extension, else txt.",
+        help=f"{', '.join(FORMATS)}; several need a folder. Default: by the output's extension, else txt.",
         autocompletion=completion.complete_last(completion.formats),
     ),
 ]
 Subtitles = Annotated[
     SubtitleOptions,
     {
-        "line_width": _text("--line-width", metavar="N", help="Characters in a line of srt and vtt; default: 42."),
-        "lines": _text("--lines", metavar="N", help="Lines of a subtitle, 1 or 2 (default)."),
+        "line_width": _text("--line-width", metavar="N", help="Characters in a line of a subtitle."),
+        "lines": _text("--lines", metavar="N", help="Lines of a subtitle: 1 or 2."),
     },
 ]
 
@@ -243,15 +243,15 @@ def format_names(given: str | None) -> list[str]:
 _translate = partial(typer.Option, rich_help_panel="Translation")
 TRANSLATION: Fields = {
     "translate_to": _translate(
-        "--translate-to", metavar="LANGUAGE", help="Translate each sentence, by --translator. Off by default."
+        "--translate-to", metavar="LANGUAGE", help="Translate each sentence, with --translator. Off by default."
     ),
     "translator": _translate(
         "--translator",
         metavar="URL|FOLDER",
-        help="OpenAI-compatible server, or a folder of CTranslate2. Text goes to the server's machine, audio never.",
+        help="OpenAI-compatible server, or a folder with a CTranslate2 model. Text is sent to the server, audio never.",
     ),
-    "translator_model": _translate("--translator-model", metavar="NAME", help="The server's model."),
-    "correct": _translate("--correct", help="Correct each sentence by the server's language model. Off by default."),
+    "translator_model": _translate("--translator-model", metavar="NAME", help="The model to request from the server."),
+    "correct": _translate("--correct", help="Correct each sentence with the server's language model. Off by default."),
 }
 Translation = Annotated[TranslationChoice, TRANSLATION]
 
@@ -340,13 +340,15 @@ RECIPE: Fields = {
         metavar="S",
         min=0.35,
         max=2,
-        help="Average delay with which tide confirms a word: 0.35 to 2 seconds; base can have 0.35, others 0.47. More "
-        "delay means fewer errors.",
+        help="Average delay in seconds until tide confirms a word; at least 0.35 with base, 0.47 with other models. A "
+        "longer delay means fewer errors.",
     ),
 }
 NoTune = Annotated[bool, _stream("--no-tune", help="Skip the short tuning before the first live use of a model.")]
 GATE: Fields = {
-    "vad": _stream("--vad/--no-vad", help="Skip audio without speech. Default: the recipe's; for whole recordings yes.")
+    "vad": _stream(
+        "--vad/--no-vad", help="Skip audio without speech. Default: as in the recipe; on for whole recordings."
+    )
 }
 RecipeOptions = Annotated[StreamChoice, RECIPE]
 Stream = Annotated[
@@ -357,13 +359,13 @@ Stream = Annotated[
         "framing": _stream(
             "--framing",
             metavar="NAME",
-            help="How windows are padded: pad30, bare, buckets, zeros, merged, hush. Default: the recipe's.",
+            help="How windows are padded: pad30, bare, buckets, zeros, merged, hush. Default: as in the recipe.",
         ),
         "hush": _stream("--hush", metavar="FILE", help="Hush word (.npz, .csv) for --framing hush."),
         "executor": _stream(
             "--executor",
             metavar="NAME",
-            help="serial, pipelined, or auto, as `whispertide profile` found. Default: the recipe's.",
+            help="serial, pipelined, or auto: the result of `whispertide profile`. Default: as in the recipe.",
         ),
     },
 ]

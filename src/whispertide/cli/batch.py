@@ -42,7 +42,7 @@ def batch(
         typer.Argument(
             metavar="INPUT",
             help="Recordings, folders, quoted patterns, addresses such as s3://BUCKET/FOLDER, and "
-            'manifests (.jsonl: a line with "audio" each).',
+            'manifests (.jsonl, each line with "audio").',
         ),
     ],
     output: Annotated[

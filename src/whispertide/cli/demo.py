@@ -39,7 +39,7 @@ def demo(
     stream: arguments.RecipeOptions,
     engine: arguments.Engine,
 ) -> ExitCode:
-    """Show live captions of the bundled recording. Needs no microphone and no network."""
+    """Show live captions of the bundled recording. Needs no microphone, and works without a network."""
     from whispertide.cli.job import StreamJob
     from whispertide.cli.output import Target
     from whispertide.cli.pump import at_full_speed, at_live_pace

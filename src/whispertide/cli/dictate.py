@@ -46,17 +46,17 @@ def dictate(
             "--key",
             "-k",
             metavar="KEYS",
-            help=f"The hotkey; none: begin at once; signal: SIGUSR1. Default: {_DEFAULT_KEY}.",
+            help=f"The hotkey; none: start at once; signal: SIGUSR1 starts and stops. Default: {_DEFAULT_KEY}.",
         ),
     ] = None,
     hold: Annotated[
-        bool, typer.Option("--hold", help="Dictate while the key is held. Default: press to begin, press to end.")
+        bool, typer.Option("--hold", help="Dictate while the key is held down. Default: press to start, press to stop.")
     ] = False,
     commands: Annotated[
-        Path | None, typer.Option("--commands", metavar="FILE.toml", help="Your spoken commands.")
+        Path | None, typer.Option("--commands", metavar="FILE.toml", help="File with your own spoken commands.")
     ] = None,
     printed: Annotated[
-        bool, typer.Option("--print", help="Write the text to standard output, and type nothing.")
+        bool, typer.Option("--print", help="Write the text to standard output instead of typing it.")
     ] = False,
     audio: Annotated[
         str | None,

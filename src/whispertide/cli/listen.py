@@ -30,7 +30,11 @@ def listen(
     channels: Annotated[
         int | None,
         typer.Option(
-            "--channels", metavar="N", min=2, max=MOST_CHANNELS, help="With --multichannel: how many. Default: 2."
+            "--channels",
+            metavar="N",
+            min=2,
+            max=MOST_CHANNELS,
+            help="Number of channels for --multichannel. Default: 2.",
         ),
     ] = None,
     output: Annotated[
@@ -43,7 +47,7 @@ def listen(
         Path | None,
         typer.Option("--save-audio", metavar="FILE.wav", help="Save the audio to this file: 16 kHz, 16 bit."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace these files if they exist.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output files if they exist.")] = False,
     translation: arguments.Translation,
     no_tune: arguments.NoTune = False,
     text: arguments.Text,
@@ -51,7 +55,7 @@ def listen(
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Transcribe the microphone live. Ctrl-C ends it, shows the last words and saves the transcript."""
+    """Show live captions of the microphone. Ctrl-C ends it, shows the last words and saves the transcript."""
     if show_devices:
         return list_devices()
     from whispertide.audio import mic

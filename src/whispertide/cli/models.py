@@ -64,7 +64,7 @@ def remove(
     revision: arguments.Revision = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> ExitCode:
-    """Delete a downloaded model. Other programs share the Hugging Face cache; it says which cache it is, and asks."""
+    """Delete a downloaded model, after asking. Other programs share the Hugging Face cache."""
     from whispertide.checkpoint import hub
     from whispertide.checkpoint.download import format_size
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KEYS_VARIABLE = "WHISPERTIDE_API_KEYS"
 
-_where = partial(typer.Option, rich_help_panel="Where")
+_where = partial(typer.Option, rich_help_panel="Address and ports")
 _who = partial(typer.Option, rich_help_panel="Who may connect")
 _limit = partial(typer.Option, rich_help_panel="Limits")
 _usual = partial(typer.Option, rich_help_panel="Defaults for clients")
@@ -35,7 +35,7 @@ _EXPOSED = (
 )
 _ADDRESS: arguments.Fields = {
     "host": _where("--host", help="Address to listen on."),
-    "port": _where("--port", min=0, max=65535, help="0 = any."),
+    "port": _where("--port", min=0, max=65535, help="Port for HTTP and WebSocket; 0 = any free one."),
     "certificate": _where("--tls-certificate", help="PEM file. Needs --tls-key."),
     "key": _where("--tls-key", help="PEM file."),
 }
@@ -43,31 +43,33 @@ _LIMITS: arguments.Fields = {
     "sessions": _limit("--max-sessions", min=1, help="Largest number of live sessions."),
     "per_owner": _limit("--max-per-key", min=0, help="Live sessions of one key; 0 = equal shares."),
     "per_address": _limit("--max-per-address", min=0, help="Connections of one address; 0 = any number, for a proxy."),
-    "viewers": _limit("--max-viewers", min=0, help="Of one session's captions; 0 = nobody can watch."),
+    "viewers": _limit("--max-viewers", min=0, help="Viewers of one session's captions; 0 = none."),
     "session_s": _limit("--max-session-s", min=1, help="Longest session, in seconds of audio."),
     "message": _limit("--max-message", min=1024, help="Largest message in bytes."),
     "upload": _limit("--max-upload", min=1024, help="Largest upload in bytes."),
     "upload_s": _limit("--max-upload-s", min=1, help="Longest upload, in seconds of audio."),
     "requests": _limit("--max-requests", min=0, help="Requests per minute and address. 0 = any number."),
-    "idle_s": _limit("--idle-s", min=0.1, help="Disconnect a client after so many seconds of silence."),
+    "idle_s": _limit("--idle-s", min=0.1, help="Disconnect a client after this many seconds without a message."),
     "resume_s": _keep("--resume-s", min=0, help="Seconds that a session waits for its client to return."),
 }
 _TEXT = arguments.text_options(_usual, "Default language: a code, tag or name. Default: detected.")
 _TRANSLATION: arguments.Fields = {
     **arguments.TRANSLATION,
     "translate_to": _usual(
-        "--translate-to", metavar="CODE,…", help="Languages into which clients may have sentences translated."
+        "--translate-to", metavar="CODE,…", help="Languages that clients may choose for translations."
     ),
 }
 _OPTIONS: arguments.Fields = {
     "journal": _keep(
-        "--journal", metavar="DIR|nats://…", help="Folder or NATS address that keeps sessions over a crash."
+        "--journal",
+        metavar="DIR|nats://…",
+        help="Folder or NATS address of the journal, with which sessions survive a crash.",
     ),
     "record": _keep("--record", metavar="DIR", help="Folder in which to store audio and events."),
     "understands": typer.Option(
         "--understand", metavar="FOLDER", help="Network that recognises intents, for clients that request them."
     ),
-    "drain_s": _keep("--drain-s", min=0, help="Longest time for the last words at the end, in seconds."),
+    "drain_s": _keep("--drain-s", min=0, help="Seconds in which sessions can finish when the server stops."),
     "transcripts_in_log": typer.Option("--log-transcripts", help="Write confirmed text to the log."),
 }
 
@@ -82,16 +84,18 @@ def serve(
             "--model",
             "-m",
             metavar="MODEL",
-            help=f"Repeatable; default: {DEFAULT_MODEL}.",
+            help=f"A model to serve; repeatable. Default: {DEFAULT_MODEL}.",
             autocompletion=completion.models,
         ),
     ] = None,
     address: Annotated[Address, _ADDRESS],
-    wyoming: Annotated[int | None, _where("--wyoming-port", help="For Home Assistant. Usually 10300.")] = None,
-    lines: Annotated[int | None, _where("--lines-port", help="Raw audio to text lines. Usually 43007.")] = None,
-    json_lines: Annotated[int | None, _where("--json-lines-port", help="Raw audio to JSON lines.")] = None,
+    wyoming: Annotated[int | None, _where("--wyoming-port", help="Port for Home Assistant, usually 10300.")] = None,
+    lines: Annotated[
+        int | None, _where("--lines-port", help="Port for raw audio to text lines, usually 43007.")
+    ] = None,
+    json_lines: Annotated[int | None, _where("--json-lines-port", help="Port for raw audio to JSON lines.")] = None,
     zeroconf: Annotated[
-        str | None, _where("--zeroconf", metavar="NAME", help="Announce the Wyoming port, by this name.")
+        str | None, _where("--zeroconf", metavar="NAME", help="Announce the Wyoming port under this name.")
     ] = None,
     keys_file: Annotated[
         Path | None, _who("--api-keys", help=f"File of keys, one per line. Or set {_KEYS_VARIABLE}.")
@@ -109,7 +113,7 @@ def serve(
     limits: Annotated[Limits, _LIMITS],
     workers: Annotated[int, _limit("--workers", min=0, help="Rounds computed in parallel. 0 = one per core.")] = 0,
     uploads: Annotated[
-        int, _limit("--upload-workers", min=1, help="Files transcribed in parallel, a thread each.")
+        int, _limit("--upload-workers", min=1, help="Files transcribed in parallel, with one thread each.")
     ] = 1,
     degrade: Annotated[bool, _limit("--degrade/--no-degrade", help="Lower quality under load.")] = True,
     options: Annotated[ServerOptions, _OPTIONS],
@@ -118,7 +122,7 @@ def serve(
     no_tune: arguments.NoTune = False,
     engine: arguments.WorkersEngine,
 ) -> ExitCode:
-    """Serve live sessions. Ctrl-C, SIGTERM or SIGHUP ends it, after every client has got its last words."""
+    """Serve live sessions, files and a web page. Ctrl-C, SIGTERM or SIGHUP ends it, after the clients' last words."""
     require("server", "the server")
     from whispertide.model.providers import physical_cores
     from whispertide.server import access, logs, serving

@@ -32,15 +32,13 @@ def transcribe(
         list[str],
         typer.Argument(
             metavar="FILE|DIR",
-            help="Audio or video files; a folder: its files, without subfolders; -: standard input.",
+            help="Audio or video files; a folder stands for its files, without subfolders; - is standard input.",
         ),
     ],
     model: arguments.Model = DEFAULT_MODEL,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE|DIR/", help="Default: standard output. Several files need a folder."
-        ),
+        typer.Option("--output", "-o", metavar="FILE|DIR/", help="Where to write. Default: standard output."),
     ] = None,
     form: arguments.Formats = None,
     track: Annotated[
@@ -65,13 +63,13 @@ def transcribe(
     no_tune: arguments.NoTune = False,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
-    rate: Annotated[int | None, _pcm("--rate", min=1, help="Samples per second. Without it - is a file.")] = None,
+    rate: Annotated[int | None, _pcm("--rate", min=1, help="Samples per second. Without it, - is a file.")] = None,
     channels: Annotated[int, _pcm("--channels", min=1)] = 1,
     sample_format: Annotated[Literal["u8", "s16le", "s32le", "f32le"], _pcm("--sample-format")] = "s16le",
 ) -> ExitCode:
     """Transcribe audio files, each as a whole. Standard output has only the transcript.
 
-    With --recipe, --set, --pace or --executor the audio is streamed instead, as from a microphone.
+    With --recipe, --set, --delay, --pace or --executor the audio is streamed instead, as from a microphone.
     """
     from whispertide.channels import apart_options
     from whispertide.cli.channels import ChannelsJob

@@ -43,8 +43,8 @@ def tune(
         list[Path] | None,
         typer.Argument(metavar="AUDIO", help="Typical speech, 5 minutes or more. Default: the bundled recording."),
     ] = None,
-    short: Annotated[bool, typer.Option("--short", help="The short form, at most 20 s.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Delete the result, and measure nothing.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="Measure for at most 20 s.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the result instead of measuring.")] = False,
     as_json: arguments.AsJson = False,
     train: Annotated[
         bool | None,
@@ -54,12 +54,13 @@ def tune(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page. Default: next to the result.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The page with the results. Default: next to them."),
     ] = None,
     engine: arguments.Engine,
     revision: arguments.Revision = None,
 ) -> ExitCode:
-    """Find the framing that suits a model, and the threads and step that suit this machine, for later use by tide."""
+    """Find the framing, threads and step that suit a model on this machine. tide uses them from then on."""
     from whispertide.audio.file import load_audio
     from whispertide.model.whisper import load_model
     from whispertide.recipes.calibration import recall

@@ -41,13 +41,13 @@ def understand(
         typer.Option(
             "--send-below",
             metavar="P",
-            help="Send utterances with a less likely intent to the server in WHISPERTIDE_REMOTE; 0: none.",
+            help="Send utterances with a less likely intent to the server WHISPERTIDE_REMOTE; 0: none.",
         ),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each result.")] = False,
     device: arguments.Device = None,
 ) -> ExitCode:
-    """Recognise spoken commands: start and end in seconds, intent and words of each utterance.
+    """Recognise spoken commands. Prints start and end in seconds, intent and words of each utterance.
 
     Preliminary results during speech go to standard error.
     """
