@@ -227,12 +227,22 @@ def test_a_manifest_lists_recordings_relative_to_itself(tmp_path: Path) -> None:
         ({"audio": "a.wav", "output": "../x"}, "inside the folder"),
         ({"audio": "a.wav", "output": "/x"}, "inside the folder"),
         ({"audio": "a.wav", "output": ""}, "a name as 'output'"),
+        ({"audio": "a.wav", "output": "a\0b"}, "a name that a file can have"),
+        ({"audio": "s3://bucket/a\0b.wav"}, "a name that a file can have"),
+        ("[" * 100_000, "line 2"),
     ],
 )
 def test_a_bad_line_of_a_manifest_is_named(tmp_path: Path, line: object, reason: str) -> None:
     with pytest.raises(OptionError, match=r"list.jsonl, line 2") as error:
         find_recordings([manifest(tmp_path, {"audio": "fine.wav"}, line)])
     assert reason in str(error.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names there may have halves of surrogate pairs")
+def test_a_name_that_no_file_can_have_is_refused_and_one_that_is_not_utf_8_is_not(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="a name that a file can have"):
+        find_recordings([manifest(tmp_path, {"audio": "a.wav", "output": "\ud800"})])
+    assert places(find_recordings([manifest(tmp_path, {"audio": "a.wav", "output": "caf\udce9"})])) == ["caf\udce9"]
 
 
 def test_a_manifest_that_gives_a_recording_two_transcripts_is_refused(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def _in_manifest(name: str) -> Iterator[Found]:
             if (before := places.setdefault(found.name, found.place)) != found.place:
                 raise ValueError(f"expected one 'output' for {found.name}; got {before} before, and {found.place} here")
             yield found
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise OptionError(f"{name}, line {number}: {error}") from error
 
 
@@ -242,7 +242,10 @@ def _parse_entry(entry: Any, folder: str) -> Found:
             "expected a whole recording; it has 'start' or 'end', and no part of a file can be chosen here"
         )
     name = audio if is_address(audio) else f"{folder}/{audio}" if is_address(folder) else os.path.join(folder, audio)
-    return Found(name, _transcript_path(entry.get("output"), audio), _size(name))
+    place = _transcript_path(entry.get("output"), audio)
+    if not _can_be_named(str(place)):
+        raise ValueError(f"expected a name that a file can have, for its transcript; got {str(place)!r:.60}")
+    return Found(name, place, _size(name))
 
 
 def _transcript_path(output: Any, audio: str) -> PurePosixPath:
@@ -257,6 +260,14 @@ def _transcript_path(output: Any, audio: str) -> PurePosixPath:
     if place.is_absolute() or ".." in place.parts:
         raise ValueError(f"expected an 'output' inside the folder of transcripts; got {output!r:.60}")
     return place
+
+
+def _can_be_named(name: str) -> bool:
+    """True if a file can have this name: JSON can hold what no name can."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _size(name: str) -> int:
