@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import ProtocolError, ServerInfo, Settings
+from whispertide.server.protocols.base import ProtocolError, Settings
 from whispertide.server.protocols.encodings import RATES
+from whispertide.server.protocols.server_info import ServerInfo
 
 _PCM_RATE = 24_000
 _G711_RATE = 8_000
