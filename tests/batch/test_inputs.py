@@ -76,6 +76,20 @@ def test_a_pattern_keeps_the_folders_below_its_fixed_part(talks: Path) -> None:
     assert places(find_recordings([f"{talks}/b[1].wav"])) == ["b[1]"]  # it is there, so it is no pattern
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs names with the signs of patterns")
+def test_a_pattern_may_be_below_a_folder_with_brackets(talks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there, so it is no pattern: wherever one works, and however one names it."""
+    odd = talks.rename(talks.parent / "talks [a*b]")
+    (odd / "2024").rename(odd / "2024?")
+    monkeypatch.chdir(odd)
+    for start in ("", "./", f"{odd}/"):
+        assert places(find_recordings([f"{start}**/*.flac"])) == ["2024?/may/c"]
+        assert places(find_recordings([f"{start}2024?/*.mp4"])) == ["film"]
+        assert places(find_recordings([f"{start}[ab].*"])) == ["a", "b"]
+    (found,) = find_recordings(["*/may/*"])
+    assert found.name == str(odd / "2024?/may/c.flac")
+
+
 @pytest.mark.parametrize("name", ["", "-"])
 def test_a_name_that_cannot_be_meant_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="expected a file"):

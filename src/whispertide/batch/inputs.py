@@ -114,11 +114,29 @@ def _in_folder(place: str, name: str) -> list[Found]:
 
 def _matching(pattern: str, name: str) -> list[Found]:
     system, path = _open_system(pattern)
-    with _as_audio_errors(name):
-        files = system.glob(path, detail=True)
     pieces = path.split("/")
-    fixed = next(number for number, piece in enumerate(pieces) if _MAGIC & set(piece))
-    return _recordings(system, files, "/".join(pieces[:fixed]), name)
+    fixed = next(
+        number
+        for number, piece in enumerate(pieces)
+        if _MAGIC & set(piece) and not (_is_local(system) and os.path.exists("/".join(pieces[: number + 1])))
+    )
+    root = "/".join(pieces[:fixed])
+    with _as_audio_errors(name):
+        files = _glob(system, path, root)
+    return _recordings(system, files, root, name)
+
+
+def _glob(system: Any, pattern: str, root: str) -> Mapping[str, Mapping[str, Any]]:
+    """The files that match a pattern; its folder `root` is none, whatever brackets are in the name."""
+    if not _MAGIC & set(root):
+        found: Mapping[str, Mapping[str, Any]] = system.glob(pattern, detail=True)
+        return found
+    from fsspec import AbstractFileSystem
+    from fsspec.implementations.dirfs import DirFileSystem
+
+    # Not its own method, which would put the folder in front of the pattern.
+    below = AbstractFileSystem.glob(DirFileSystem(root, system), pattern[len(root) :].lstrip("/"), detail=True)
+    return {f"{root}/{path}": about for path, about in below.items()}
 
 
 def _recordings(system: Any, files: Mapping[str, Mapping[str, Any]], root: str, name: str) -> list[Found]:
