@@ -167,6 +167,53 @@ def test_a_folder_called_as_that_of_the_report_is_refused(tmp_path: Path) -> Non
         pass
 
 
+@pytest.mark.parametrize("place", ["_batch/options.json", "_Batch/report.jsonl"])
+def test_no_transcript_replaces_the_report_or_the_options_in_a_later_run(tmp_path: Path, place: str) -> None:
+    with archive(tmp_path / "out") as first:
+        first.keep(ONE, FINE)
+    before = lines(tmp_path / "out")
+    more = [*TASKS, Task("/in/a.wav", PurePosixPath(place))]
+    with pytest.raises(OutputError, match="is for the report"), archive(tmp_path / "out", more):
+        pass
+    assert lines(tmp_path / "out") == before
+
+
+TRANSLATED = replace(MADE, translate_to="fr", correct=True, translator="llm")
+
+
+@pytest.mark.parametrize("name", ["two.fr.txt", "two.corrected.txt"])
+def test_a_file_that_no_batch_made_is_no_place_for_a_translation(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(OutputError, match="no batch made it"), archive(tmp_path, made=TRANSLATED):
+        pass
+    assert (tmp_path / name).read_text() == "mine"
+    with archive(tmp_path):
+        pass
+
+
+def test_a_later_run_writes_over_no_translation_of_another_recording(tmp_path: Path) -> None:
+    french, lone = Task("/in/two.fr.wav", PurePosixPath("two.fr.txt")), Task("/in/two.wav", PurePosixPath("two.txt"))
+    with archive(tmp_path / "one", [lone], TRANSLATED) as first:
+        first.keep(lone, replace(FINE, others={"fr": "Salut.\n", "corrected": "Hello!\n"}))
+    with (
+        pytest.raises(OutputError, match=r"two.fr.txt is a translation of /in/two.wav"),
+        archive(tmp_path / "one", [french], TRANSLATED),
+    ):
+        pass
+    with archive(tmp_path / "other", [french], TRANSLATED) as second:
+        second.keep(french, FINE)
+    with (
+        pytest.raises(OutputError, match=r"two.fr.txt is the transcript of /in/two.fr.wav"),
+        archive(tmp_path / "other", [lone], TRANSLATED),
+    ):
+        pass
+    in_one = replace(TRANSLATED, format="json")
+    with archive(tmp_path / "json", [Task("/in/two.wav", PurePosixPath("two.json"))], in_one) as third:
+        third.keep(Task("/in/two.wav", PurePosixPath("two.json")), FINE)
+    with archive(tmp_path / "json", [Task("/in/two.fr.wav", PurePosixPath("two.fr.json"))], in_one):
+        pass
+
+
 def test_what_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
     with archive(tmp_path / "out") as found:
         (tmp_path / "out/x").write_text("a file where a folder should be")

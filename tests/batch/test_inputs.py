@@ -76,6 +76,20 @@ def test_a_pattern_keeps_the_folders_below_its_fixed_part(talks: Path) -> None:
     assert places(find_recordings([f"{talks}/b[1].wav"])) == ["b[1]"]  # it is there, so it is no pattern
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs names with the signs of patterns")
+def test_a_pattern_may_be_below_a_folder_with_brackets(talks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there, so it is no pattern: wherever one works, and however one names it."""
+    odd = talks.rename(talks.parent / "talks [a*b]")
+    (odd / "2024").rename(odd / "2024?")
+    monkeypatch.chdir(odd)
+    for start in ("", "./", f"{odd}/"):
+        assert places(find_recordings([f"{start}**/*.flac"])) == ["2024?/may/c"]
+        assert places(find_recordings([f"{start}2024?/*.mp4"])) == ["film"]
+        assert places(find_recordings([f"{start}[ab].*"])) == ["a", "b"]
+    (found,) = find_recordings(["*/may/*"])
+    assert found.name == str(odd / "2024?/may/c.flac")
+
+
 @pytest.mark.parametrize("name", ["", "-"])
 def test_a_name_that_cannot_be_meant_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="expected a file"):
@@ -227,12 +241,22 @@ def test_a_manifest_lists_recordings_relative_to_itself(tmp_path: Path) -> None:
         ({"audio": "a.wav", "output": "../x"}, "inside the folder"),
         ({"audio": "a.wav", "output": "/x"}, "inside the folder"),
         ({"audio": "a.wav", "output": ""}, "a name as 'output'"),
+        ({"audio": "a.wav", "output": "a\0b"}, "a name that a file can have"),
+        ({"audio": "s3://bucket/a\0b.wav"}, "a name that a file can have"),
+        ("[" * 100_000, "line 2"),
     ],
 )
 def test_a_bad_line_of_a_manifest_is_named(tmp_path: Path, line: object, reason: str) -> None:
     with pytest.raises(OptionError, match=r"list.jsonl, line 2") as error:
         find_recordings([manifest(tmp_path, {"audio": "fine.wav"}, line)])
     assert reason in str(error.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names there may have halves of surrogate pairs")
+def test_a_name_that_no_file_can_have_is_refused_and_one_that_is_not_utf_8_is_not(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="a name that a file can have"):
+        find_recordings([manifest(tmp_path, {"audio": "a.wav", "output": "\ud800"})])
+    assert places(find_recordings([manifest(tmp_path, {"audio": "a.wav", "output": "caf\udce9"})])) == ["caf\udce9"]
 
 
 def test_a_manifest_that_gives_a_recording_two_transcripts_is_refused(tmp_path: Path) -> None:

@@ -42,3 +42,10 @@ def test_a_translation_takes_a_name_as_well() -> None:
     assert len(plan(recordings, "srt")) == 2
     with pytest.raises(OptionError, match=r"would both become talk\.fr\.srt"):
         plan(recordings, "srt", ["fr"])
+
+
+@pytest.mark.parametrize("folder", ["x.txt", "X.txt/deep"])
+def test_a_transcript_is_no_folder_of_another(folder: str) -> None:
+    with pytest.raises(OptionError, match=r"a.wav would become the file .*, in which b.wav would have its transcript"):
+        plan([found("a.wav", "x"), found("b.wav", f"{folder}/b")], "txt")
+    assert len(plan([found("a.wav", "x"), found("b.wav", "x/b"), found("c.wav", "c")], "txt")) == 3

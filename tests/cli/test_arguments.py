@@ -18,6 +18,19 @@ def test_key_terms_are_a_file_or_stand_between_commas(tmp_path: Path) -> None:
     assert read_terms("Kubernetes") == ("Kubernetes",)
 
 
+def test_a_mark_that_an_editor_writes_first_is_no_part_of_a_term(tmp_path: Path) -> None:
+    file = tmp_path / "names.txt"
+    file.write_text("Vinh Phuc\nOkonkwo\n", encoding="utf-8-sig")
+    assert read_terms(str(file)) == ("Vinh Phuc", "Okonkwo")
+
+
+@pytest.mark.parametrize("length", [255, 256, 5_000])
+def test_a_list_of_terms_may_be_longer_than_the_name_of_a_file(length: int) -> None:
+    terms = tuple(f"{number:09}" for number in range(length // 10 + 1))
+    assert read_terms(",".join(terms)) == terms
+    assert read_terms("a" * length) == ("a" * length,)
+
+
 def test_a_file_of_terms_that_is_missing_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="a file that is there"):
         read_terms(str(tmp_path / "names.txt"))

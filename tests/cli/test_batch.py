@@ -15,11 +15,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from whispertide.batch.archive import Provenance, open_archive
-from whispertide.batch.worker import Setup
+from whispertide.batch.worker import Setup, Translation
 from whispertide.checkpoint import load_checkpoint
 from whispertide.cli import batch as command
 from whispertide.cli.main import app
 from whispertide.options import DecodeOptions, EngineOptions
+from whispertide.translation.translator import TranslationOptions
 
 CLIPS = Path(__file__).parents[1] / "clips"
 QUIET, RIVER, LONG = (CLIPS / f"{name}.flac" for name in ("quiet", "river", "long"))
@@ -133,8 +134,10 @@ def test_a_name_of_this_program_comes_before_a_folder_of_that_name(
 
 def test_a_model_whose_name_is_not_utf_8_can_be_noted() -> None:
     transcriber: Any = SimpleNamespace(name="caf\udce9")
-    setup = Setup("x", None, EngineOptions(), DecodeOptions(), "txt", "hash")
+    translation = Translation(TranslationOptions("fr"), "/caf\udce9")
+    setup = Setup("x", None, EngineOptions(), DecodeOptions(), "txt", "hash", translation)
     assert command._made(transcriber, setup).model == "caf\ufffd"
+    assert command._made(transcriber, setup).translator == "/caf\ufffd"
 
 
 @pytest.mark.slow

@@ -169,6 +169,22 @@ def test_a_file_that_cannot_be_written_is_noticed_first(
     assert not loads
 
 
+@pytest.mark.parametrize("other", ["talk.fr.wav", "Talk.FR.wav"])
+def test_a_translation_takes_no_place_of_another_transcript(
+    run: Run, talk: Path, tmp_path: Path, loads: list[object], other: str
+) -> None:
+    (tmp_path / other).write_bytes(talk.read_bytes())
+    with chat_server() as chat:
+        result = run("transcribe", talk, tmp_path / other, "-o", f"{tmp_path}/out/", *asking(chat))
+        joined = run("transcribe", talk, tmp_path / other, "-f", "json", *asking(chat))
+    assert result.exit_code == 2
+    assert "would both become" in result.stderr
+    assert "talk.fr.txt" in result.stderr
+    assert not list((tmp_path / "out").iterdir())
+    assert joined.exit_code == 0, "json holds its translation itself"
+    assert len(loads) == 1
+
+
 def test_text_that_leaves_the_machine_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache
 from importlib.metadata import metadata
 from importlib.util import find_spec
@@ -93,6 +93,22 @@ def test_the_arguments_are_theirs_in_order_and_with_their_defaults(kind: type, n
 def test_what_it_gives_has_their_names(name: str) -> None:
     named = [node.target for node in theirs()[name].body if isinstance(node, ast.AnnAssign)]
     assert [field.name for field in fields(getattr(compat, name))] == [ast.unparse(target) for target in named]
+
+
+@each_row("name", ["Segment", "Word", "TranscriptionInfo", "TranscriptionOptions"])
+def test_what_it_gives_has_their_methods(name: str) -> None:
+    methods = [node.name for node in theirs()[name].body if isinstance(node, ast.FunctionDef)]
+    assert [method for method in methods if not callable(getattr(getattr(compat, name), method, None))] == []
+
+
+def test_a_segment_becomes_a_dictionary_with_its_words() -> None:
+    word = compat.Word(0.0, 0.5, " Tea", 0.5)
+    segment = compat.Segment(1, 0, 0.0, 0.5, " Tea", [1], -0.1, 1.0, 0.0, [word], 0.0)
+    with pytest.deprecated_call():
+        assert segment._asdict() == asdict(segment)
+    with pytest.deprecated_call():
+        assert word._asdict() == {"start": 0.0, "end": 0.5, "word": " Tea", "probability": 0.5}
+    assert asdict(segment)["words"] == [asdict(word)]
 
 
 # --- their examples --------------------------------------------------------------------------------------------------

@@ -40,6 +40,11 @@ def test_a_file_adds_changes_and_removes(file: Path) -> None:
     assert commands.find("totheend") == Keys((Chord("end", ("ctrl",)), Chord("home", ("shift",))))
 
 
+def test_a_mark_that_an_editor_writes_first_is_no_part_of_the_file(file: Path) -> None:
+    file.write_text('salutation = "Dear Anna,"\n', encoding="utf-8-sig")
+    assert read_commands(file).find("salutation") == Insert("Dear Anna,")
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

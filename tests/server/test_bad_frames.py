@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import json
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -10,6 +12,7 @@ from websockets.server import ServerProtocol
 
 from served import client, keyed, limited, logged_errors, served
 from standing_server import Standing, every_socket, frame, raw_socket, until_closed
+from whispertide.server.sockets import LONGEST_LINE
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,28 @@ def test_a_body_that_turns_into_nonsense_after_its_answer() -> None:
     with logged_errors() as errors:
         asyncio.run(talk())
     assert not errors, errors[0]
+
+
+def long_head(where: str, length: int) -> dict[str, Any]:
+    """What makes an address, or a header, so long."""
+    path = "/ws?x="
+    if where == "address":
+        return {"query": f"?x={'y' * (length - len(path))}"}
+    return {"additional_headers": {"Cookie": "y" * (length - len("Cookie"))}}
+
+
+@pytest.mark.parametrize(("where", "status"), [("address", 414), ("header", 431)])
+async def test_a_head_that_is_too_long_for_a_websocket_is_told(town: Standing, where: str, status: int) -> None:
+    """By HTTP it may be longer, so it gets as far as the upgrade."""
+    async with client(town.server, **long_head(where, LONGEST_LINE)) as one:
+        await one.until("hello")
+    with pytest.raises(InvalidStatus) as refused:
+        async with client(town.server, **long_head(where, LONGEST_LINE + 1)):
+            pass
+    answer = refused.value.response
+    assert answer.status_code == status
+    assert f"at most {LONGEST_LINE} bytes" in json.loads(answer.body or b"")["error"]["message"]
+    await town.settled()
 
 
 # --- who may not -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from whispertide.checkpoint.languages import DETECT
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import DecodeOptions
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
-from whispertide.server.protocols.base import ModelInfo, Settings
+from whispertide.server.protocols.base import Settings
+from whispertide.server.protocols.server_info import ModelInfo
 
 MODELS = (
     ModelInfo("base.en"),

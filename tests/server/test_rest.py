@@ -18,8 +18,9 @@ from served import OfflineModel, keyed, limited, multilingual, served, wav
 from sounds import make_wav
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
-from whispertide.options import DecodeOptions
+from whispertide.options import LONGEST_TERM, MOST_TERMS, DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
+from whispertide.server.bounds import MOST_PROMPT
 from whispertide.server.serving import assemble
 from whispertide.server.transcription_form import TranscriptionRequest
 
@@ -316,6 +317,27 @@ async def test_fields_in_an_encoding_that_may_take_hours(kind: str) -> None:
         answer = await client.post("/v1/audio/transcriptions", content=b"--x--", headers={"content-type": kind})
         assert answer.status_code == 400
         assert "got fields in 'punycode'. Send UTF-8" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("between_commas", [False, True])
+async def test_a_list_may_have_as_many_terms_as_anywhere(between_commas: bool) -> None:
+    terms = [f"{number:04}{'ß' * (LONGEST_TERM - 4)}" for number in range(MOST_TERMS)]
+    fields = {"keyterms": ",".join(terms)} if between_commas else {"keyterms[]": terms}
+    model = OfflineModel()
+    async with rest(limited(upload=100_000), model=model) as client:
+        answer = await post(client, wav(3), prompt="ß" * MOST_PROMPT, **fields)
+        assert answer.status_code == 200, answer.text
+        assert model.offline.offline_options[-1].keyterms == tuple(terms)
+        refused = await post(client, wav(3), keyterms=[*terms, "one more"])
+        assert (refused.status_code, "at most 500 key terms" in refused.text) == (400, True)
+
+
+async def test_fields_are_bounded_together() -> None:
+    """They lie in memory, and a form may have many."""
+    async with rest() as client:
+        answer = await post(client, wav(1), x=["y" * 1_000] * 300)
+        assert answer.status_code == 400
+        assert "bytes in its other fields" in answer.json()["error"]["message"]
 
 
 async def test_names_of_files_are_not_used() -> None:

@@ -13,7 +13,8 @@ from whispertide.checkpoint.languages import language_code
 from whispertide.errors import OptionError, UnknownLanguageError
 from whispertide.options import ANY_SPEAKERS, DecodeOptions
 from whispertide.server.options import ServerOptions
-from whispertide.server.protocols.base import ModelInfo, ProtocolError
+from whispertide.server.protocols.base import ProtocolError
+from whispertide.server.protocols.server_info import ModelInfo
 from whispertide.server.transcription_form import TranscriptionRequest, _speakers, read_request
 
 

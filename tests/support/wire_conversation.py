@@ -26,17 +26,15 @@ from whispertide.server.protocols.base import (
     Configure,
     Finish,
     Flush,
-    ModelInfo,
     Opening,
     Problem,
     ProtocolError,
-    RecipeInfo,
     Reply,
-    ServerInfo,
     Start,
     Started,
     WireProtocol,
 )
+from whispertide.server.protocols.server_info import ModelInfo, RecipeInfo, ServerInfo
 from whispertide.session import Session
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.types import SAMPLE_RATE, FloatArray, Word, join_words

@@ -234,6 +234,9 @@ def test_the_key_comes_from_the_environment_and_is_shown_nowhere(monkeypatch: py
         ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/chat/completions", None),
         ("http://[::1]:8080", "http://[::1]:8080/v1/chat/completions", None),
         ("https://api.test/openai/v1/chat/completions", "https://api.test/openai/v1/chat/completions", "api.test"),
+        ("http://localhost:80?a=/b", "http://localhost:80/v1/chat/completions?a=/b", None),
+        ("https://api.test/o/?version=2", "https://api.test/o/chat/completions?version=2", "api.test"),
+        ("https://api.test/o/chat/completions?version=2", "https://api.test/o/chat/completions?version=2", "api.test"),
         (
             "https://localhost.evil.test/v1beta/openai",
             "https://localhost.evil.test/v1beta/openai/chat/completions",

@@ -26,7 +26,7 @@ from whispertide.atomic import CHOOSE_OUTPUT, check_place, replacing, shortened,
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
-from whispertide.formats.files import other_path
+from whispertide.formats.files import HOLD_OTHERS, other_name, other_path
 
 _STATE = "_batch"
 _LATER = {  # what folders of earlier versions do not say
@@ -55,6 +55,12 @@ class Provenance:
     correct: bool = False
     translator: str = ""
     multichannel: bool = False
+
+    def paths(self, output: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """The path of a transcript, and of each translation and correction that lies next to it."""
+        wanted = (*((None,) if self.correct else ()), *((self.translate_to,) if self.translate_to else ()))
+        apart = () if self.format in HOLD_OTHERS else tuple(map(other_name, wanted))
+        return (output, *(other_path(output, name) for name in apart))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +176,11 @@ def _hold(lock: FileLock, folder: Path) -> Iterator[None]:
 
 def _check(folder: Path, made: Provenance, tasks: Sequence[Task], entries: Mapping[str, Entry]) -> None:
     options = folder / _STATE / "options.json"
+    for task in tasks:
+        if task.output.parts[0].casefold() == _STATE:  # some file systems do not tell A from a
+            raise OutputError(f"the folder {_STATE} in {folder} is for the report; rename the one of {task.input}")
     if not options.exists():
-        _check_free(folder, tasks)
+        _check_free(folder, made, tasks)
         write_text(options, json.dumps(asdict(made), ensure_ascii=False, indent=2) + "\n")
         return
     before = _as_json(options.read_text(encoding="utf-8"))
@@ -185,21 +194,27 @@ def _check(folder: Path, made: Provenance, tasks: Sequence[Task], entries: Mappi
             f"the transcripts in {folder} were made with other options ({'; '.join(changes)}): go on with those, or "
             "choose another --output"
         )
-    owners = {entry.output: entry.input for entry in entries.values() if entry.output is not None}
-    for task in tasks:
-        owner = owners.get(str(task.output), task.input)
-        if owner != task.input:
-            raise OutputError(
-                f"{folder / task.output} is the transcript of {owner}; choose another --output for {task.input}"
-            )
+    _check_owners(folder, made, tasks, entries.values())
 
 
-def _check_free(folder: Path, tasks: Iterable[Task]) -> None:
+def _check_owners(folder: Path, made: Provenance, tasks: Iterable[Task], entries: Iterable[Entry]) -> None:
+    owners: dict[PurePosixPath, tuple[str, str]] = {}
+    for entry in entries:
+        if entry.output is not None:
+            transcript, *others = made.paths(PurePosixPath(entry.output))
+            owners[transcript] = entry.input, "the transcript"
+            owners.update(dict.fromkeys(others, (entry.input, "a translation")))
     for task in tasks:
-        if os.path.exists(folder / task.output):
-            raise OutputError(f"{folder / task.output} is there, and no batch made it; choose another --output")
-        if task.output.parts[0] == _STATE:
-            raise OutputError(f"the folder {_STATE} in {folder} is for the report; rename the one of {task.input}")
+        for path in made.paths(task.output):
+            owner, what = owners.get(path, (task.input, ""))
+            if owner != task.input:
+                raise OutputError(f"{folder / path} is {what} of {owner}; choose another --output for {task.input}")
+
+
+def _check_free(folder: Path, made: Provenance, tasks: Iterable[Task]) -> None:
+    for path in (path for task in tasks for path in made.paths(task.output)):
+        if os.path.exists(folder / path):
+            raise OutputError(f"{folder / path} is there, and no batch made it; choose another --output")
 
 
 def _as_json(text: str) -> dict[str, Any]:

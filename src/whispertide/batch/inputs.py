@@ -114,11 +114,29 @@ def _in_folder(place: str, name: str) -> list[Found]:
 
 def _matching(pattern: str, name: str) -> list[Found]:
     system, path = _open_system(pattern)
-    with _as_audio_errors(name):
-        files = system.glob(path, detail=True)
     pieces = path.split("/")
-    fixed = next(number for number, piece in enumerate(pieces) if _MAGIC & set(piece))
-    return _recordings(system, files, "/".join(pieces[:fixed]), name)
+    fixed = next(
+        number
+        for number, piece in enumerate(pieces)
+        if _MAGIC & set(piece) and not (_is_local(system) and os.path.exists("/".join(pieces[: number + 1])))
+    )
+    root = "/".join(pieces[:fixed])
+    with _as_audio_errors(name):
+        files = _glob(system, path, root)
+    return _recordings(system, files, root, name)
+
+
+def _glob(system: Any, pattern: str, root: str) -> Mapping[str, Mapping[str, Any]]:
+    """The files that match a pattern; its folder `root` is none, whatever brackets are in the name."""
+    if not _MAGIC & set(root):
+        found: Mapping[str, Mapping[str, Any]] = system.glob(pattern, detail=True)
+        return found
+    from fsspec import AbstractFileSystem
+    from fsspec.implementations.dirfs import DirFileSystem
+
+    # Not its own method, which would put the folder in front of the pattern.
+    below = AbstractFileSystem.glob(DirFileSystem(root, system), pattern[len(root) :].lstrip("/"), detail=True)
+    return {f"{root}/{path}": about for path, about in below.items()}
 
 
 def _recordings(system: Any, files: Mapping[str, Mapping[str, Any]], root: str, name: str) -> list[Found]:
@@ -202,7 +220,7 @@ def _in_manifest(name: str) -> Iterator[Found]:
             if (before := places.setdefault(found.name, found.place)) != found.place:
                 raise ValueError(f"expected one 'output' for {found.name}; got {before} before, and {found.place} here")
             yield found
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise OptionError(f"{name}, line {number}: {error}") from error
 
 
@@ -242,7 +260,10 @@ def _parse_entry(entry: Any, folder: str) -> Found:
             "expected a whole recording; it has 'start' or 'end', and no part of a file can be chosen here"
         )
     name = audio if is_address(audio) else f"{folder}/{audio}" if is_address(folder) else os.path.join(folder, audio)
-    return Found(name, _transcript_path(entry.get("output"), audio), _size(name))
+    place = _transcript_path(entry.get("output"), audio)
+    if not _can_be_named(str(place)):
+        raise ValueError(f"expected a name that a file can have, for its transcript; got {str(place)!r:.60}")
+    return Found(name, place, _size(name))
 
 
 def _transcript_path(output: Any, audio: str) -> PurePosixPath:
@@ -257,6 +278,14 @@ def _transcript_path(output: Any, audio: str) -> PurePosixPath:
     if place.is_absolute() or ".." in place.parts:
         raise ValueError(f"expected an 'output' inside the folder of transcripts; got {output!r:.60}")
     return place
+
+
+def _can_be_named(name: str) -> bool:
+    """True if a file can have this name: JSON can hold what no name can."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _size(name: str) -> int:

@@ -23,8 +23,9 @@ def plan(recordings: Iterable[Found], form: str, others: Sequence[str] = ()) -> 
     """Plan one task per recording, the largest first: then no worker sits alone with a long one at the end. Its
     transcript has `others` next to it (`formats.files.other_path`).
 
-    Raises `OptionError` where two recordings would become the same transcript. A name must not depend on which other
-    recordings there are, or a larger archive would give other names when it goes on.
+    Raises `OptionError` where two recordings would become the same transcript, or where the transcript of one would be
+    the folder of another's. A name must not depend on which other recordings there are, or a larger archive would give
+    other names when it goes on.
     """
     taken: dict[str, str] = {}
     tasks = []
@@ -39,6 +40,13 @@ def plan(recordings: Iterable[Found], form: str, others: Sequence[str] = ()) -> 
                 )
             taken[key] = found.name
         tasks.append(Task(found.name, output, found.size))
+    for task in tasks:
+        for folder in task.output.parents:
+            if (name := taken.get(str(folder).casefold())) is not None:
+                raise OptionError(
+                    f"{name} would become the file {folder}, in which {task.input} would have its transcript: give one "
+                    "another name as 'output' in a manifest"
+                )
     return sorted(tasks, key=lambda task: -task.size)
 
 

@@ -1,6 +1,7 @@
 """The options that several commands share, and the values they become. Parsing only: nothing heavy is imported here."""
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial, wraps
@@ -44,8 +45,8 @@ def read_terms(given: str) -> tuple[str, ...]:
     """
     path = Path(given)
     try:
-        if path.is_file():
-            lines = path.read_text(encoding="utf-8").splitlines()
+        if os.path.isfile(path):  # `Path` raises for a name that is too long, as that of a list may be
+            lines = path.read_text(encoding="utf-8-sig").splitlines()  # some editors write a mark first
             return tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
     except (OSError, ValueError) as error:
         raise OptionError(f"expected --keyterms as a text file in UTF-8, a term a line; {given}: {error}") from error

@@ -181,7 +181,7 @@ def _made_of(translation: "Translation | None") -> dict[str, Any]:
     if translation is None:
         return {}
     wanted, who = translation.options, " ".join(filter(None, (translation.translator, translation.model)))
-    return {"translate_to": wanted.to or "", "correct": wanted.correct, "translator": who}
+    return {"translate_to": wanted.to or "", "correct": wanted.correct, "translator": printable(who)}
 
 
 def _run(

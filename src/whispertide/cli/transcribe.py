@@ -86,8 +86,7 @@ def transcribe(
     options, live = arguments.check_options(text), pace == "live"
     with translation.opened() as chosen:
         if chosen is not None:
-            for planned in targets:
-                chosen.targets(planned)  # raises for what cannot be written
+            chosen.check(targets)
         recipe = stream.resolve(word) if stream.is_asked or pace is not None else None
         if recipe is None:
             options = replace(options, beam=_beam(beam, fast=fast))

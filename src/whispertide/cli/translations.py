@@ -5,7 +5,7 @@ The transcript stays as it is. Formats without a place for a translation get a f
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,23 @@ class ChosenTranslator:
                 check_file(path)
                 found.append((Target(path, target.format), language))
         return found
+
+    def check(self, planned: Iterable[Sequence[Target]]) -> None:
+        """Check the files of the translations of several inputs, before there is any text.
+
+        Raises what `targets` raises, and `OptionError` for a translation that would lie where another input's
+        transcript does.
+        """
+        planned = list(planned)
+        # Some file systems do not tell A from a.
+        taken = {str(target.path).casefold() for each in planned for target in each}
+        for each in planned:
+            for target, _ in self.targets(each):
+                if str(target.path).casefold() in taken:
+                    raise OptionError(
+                        f"a translation and the transcript of another input would both become {target.path}: "
+                        "transcribe them into two folders"
+                    )
 
 
 def line_of(other: OtherText) -> str:

@@ -3,8 +3,9 @@
 Source: the data classes of faster-whisper 1.2 (transcribe.py and vad.py).
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from whispertide.decoding.longform import OfflineSegment
@@ -12,7 +13,19 @@ from whispertide.types import HOP_LENGTH, seconds
 
 
 @dataclass
-class Word:
+class _Listed:
+    """What was a named tuple there once."""
+
+    def _asdict(self) -> dict[str, Any]:
+        """The fields by name, with what they hold as plain values too; deprecated there as well."""
+        name = type(self).__name__
+        message = f"{name}._asdict() is deprecated in faster-whisper; use dataclasses.asdict({name.lower()})"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return asdict(self)
+
+
+@dataclass
+class Word(_Listed):
     """A spoken word; `word` has its leading space."""
 
     start: float
@@ -22,7 +35,7 @@ class Word:
 
 
 @dataclass
-class Segment:
+class Segment(_Listed):
     """A piece of transcript. Numbers begin at 1; `words` is None unless they are asked for."""
 
     id: int

@@ -89,7 +89,7 @@ def read_commands(path: Path) -> Commands:
     Raises `OptionError` for a file that cannot be read and for what it should not have, with the line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a mark first
     except (OSError, ValueError) as error:
         raise OptionError(f"expected --commands as a text file in UTF-8; {path}: {error}") from error
     try:

@@ -12,7 +12,8 @@ from whispertide.checkpoint.languages import DETECT, language_choice, language_c
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions, Task
 from whispertide.server.bounds import check_prompt
-from whispertide.server.protocols.base import ModelInfo, Settings
+from whispertide.server.protocols.base import Settings
+from whispertide.server.protocols.server_info import ModelInfo
 
 
 def choose_model(models: Sequence[ModelInfo], settings: Settings, usual: DecodeOptions) -> tuple[ModelInfo, Settings]:

@@ -17,6 +17,7 @@ from whispertide.server.live import LiveSession
 from whispertide.server.options import ServerOptions
 from whispertide.server.outbox import Outbox
 from whispertide.server.protocols import base
+from whispertide.server.protocols.server_info import ModelInfo, RecipeInfo, ServerInfo
 from whispertide.server.translations import Translations
 from whispertide.speakers.embedding import find_network
 from whispertide.streaming.smart_turn import find_smart_turn
@@ -32,14 +33,14 @@ def server_info(
     version: str = "",
     intents: tuple[str, ...] = (),
     translations: Translations | None = None,
-) -> base.ServerInfo:
+) -> ServerInfo:
     """The description of the server, with the recipe for clients that name none."""
-    return base.ServerInfo(
+    return ServerInfo(
         models=tuple(
-            base.ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
+            ModelInfo(name, model.tokenizer.languages, model.caution, model.dims.is_multilingual)
             for name, model in models.items()
         ),
-        recipes=tuple(base.RecipeInfo(name, ABOUT.get(name, "")) for name in _offered_recipes(usual, models)),
+        recipes=tuple(RecipeInfo(name, ABOUT.get(name, "")) for name in _offered_recipes(usual, models)),
         recipe=usual.name,
         version=version,
         limit_s=options.limits.session_s,

@@ -27,7 +27,7 @@ from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base
 from whispertide.server.transcription_answers import StreamedAnswer, diarized, render, sse, usage
-from whispertide.server.transcription_form import DIARIZED, TranscriptionRequest, read_form, read_request
+from whispertide.server.transcription_form import DIARIZED, OVERHEAD, TranscriptionRequest, read_form, read_request
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
 from whispertide.translation.recordings import RecordingTranslation
 
@@ -36,7 +36,6 @@ log = logging.getLogger("whispertide.server")
 T = TypeVar("T")
 
 _POLL_S = 0.05  # how often it is looked for translations
-_OVERHEAD = 2**16  # of a multipart body next to the file
 
 
 class Rest:
@@ -112,7 +111,7 @@ class Rest:
         """Receive the form with the file. Raises `HttpError`."""
         limits = self.hub.options.limits
         expected = f"a file of at most {limits.upload} bytes"
-        receive = limit_body(request.receive, limits.upload + _OVERHEAD, limits.stall_s, expected)
+        receive = limit_body(request.receive, limits.upload + OVERHEAD, limits.stall_s, expected)
         try:
             with self.uploads.receiving(_party(request)):
                 return await self._in_time(read_form(request, receive))

@@ -5,12 +5,14 @@ can make us keep. What a message means is decided elsewhere.
 """
 
 import asyncio
+import json
 import logging
 from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import MAX_LINE_LENGTH
 
 from whispertide.errors import OptionError
 from whispertide.server.bodies import LEAST_RATE
@@ -19,6 +21,7 @@ from whispertide.server.listening import Admission
 
 log = logging.getLogger("whispertide.server")
 
+LONGEST_LINE = MAX_LINE_LENGTH - 192  # of a head: an address, or a header, next to what else stands in its line
 _CLOSE_S = 2.0
 _ABORT_S = 20.0  # from the end of a conversation on, for what is left to be read
 _READ = 16 * 1024  # bytes that are read at once (asyncio: 256 KiB)
@@ -116,8 +119,21 @@ class _HttpWithDeadlines(H11Protocol):
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
+        """Refuse a line that HTTP lets pass and the parser of WebSockets does not, which gives no reason."""
         self._upgraded = True
-        super().handle_websocket_upgrade(event)
+        if len(event.target) > LONGEST_LINE:
+            self._refuse_head("414 URI Too Long", "an address", "Send long prompts and lists of terms in a message")
+        elif any(len(name) + len(value) > LONGEST_LINE for name, value in event.headers):
+            self._refuse_head("431 Request Header Fields Too Large", "headers", "Send shorter ones, such as cookies")
+        else:
+            super().handle_websocket_upgrade(event)
+
+    def _refuse_head(self, status: str, what: str, advice: str) -> None:
+        told = f"expected {what} of at most {LONGEST_LINE} bytes for a WebSocket; got more. {advice}"
+        body = json.dumps({"error": {"message": told, "code": int(status[:3])}})
+        head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
+        self.transport.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}".encode())
+        self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Answer a body that breaks off into nonsense: the application need not answer it as well.

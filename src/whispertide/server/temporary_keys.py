@@ -19,9 +19,10 @@ from whispertide.server.access import AccessControl, TemporaryKey, offered_keys
 from whispertide.server.bodies import read_object
 from whispertide.server.http_error import HttpError
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
-from whispertide.server.protocols.base import ProtocolError, ServerInfo
+from whispertide.server.protocols.base import ProtocolError
 from whispertide.server.protocols.openai_realtime import DEFAULT_LIMIT_S, OpenAIRealtimeProtocol, describe_session
 from whispertide.server.protocols.openai_session import default_session
+from whispertide.server.protocols.server_info import ServerInfo
 
 _VALID_S = 600.0
 _LEAST_S, _MOST_S = 10.0, 7200.0

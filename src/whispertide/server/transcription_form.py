@@ -8,13 +8,21 @@ from urllib.parse import quote
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartParser
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.types import Receive
 
 from whispertide.channels import apart_options
 from whispertide.errors import OptionError
-from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, DecodeOptions, Task, check_choice, check_range
+from whispertide.options import (
+    ANY_SPEAKERS,
+    MOST_SPEAKERS,
+    MOST_TERMS,
+    DecodeOptions,
+    Task,
+    check_choice,
+    check_range,
+)
 from whispertide.server.bodies import read_pieces
 from whispertide.server.bounds import check_prompt
 from whispertide.server.defaults import choose_model
@@ -33,7 +41,9 @@ _KNOWN = {
     *("translate_to", "correct", "multichannel"),
     *(name + many for name in _LISTS for many in ("", "[]")),
 }
-_FIELDS, _FIELD = 32, 2**16  # how many fields a form may have next to the file, and the bytes of one
+_FIELDS = 32 + MOST_TERMS  # that a form may have next to the file: each term of a list may be one
+_FIELD_BYTES = 2**18  # in all of them, which is what the longest prompt and list of terms take; they lie in memory
+OVERHEAD = 2 * _FIELD_BYTES  # bytes of a form next to the file: its fields, and what stands around them
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,20 @@ class TranscriptionRequest:
         return "; ".join(filter(None, (messages.warning(names), *warnings)))
 
 
+class _FormParser(MultiPartParser):
+    """Bounds all fields of a form together; the file is on the disk, and bounded by what the body may have."""
+
+    _room = _FIELD_BYTES
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """Take bytes of a field, or of the file."""
+        if self._current_part.file is None:
+            self._room -= end - start
+            if self._room < 0:
+                raise MultiPartException(f"got more than {_FIELD_BYTES} bytes in its other fields")
+        super().on_part_data(data, start, end)
+
+
 async def read_form(request: Request, receive: Receive) -> FormData:
     """Read the form of a request. Raises `ValueError` where it is none, or in another charset than UTF-8."""
     kind = request.headers.get("content-type", "")
@@ -73,7 +97,7 @@ async def read_form(request: Request, receive: Receive) -> FormData:
     if charset.lower() not in ("utf-8", "utf8"):
         raise ValueError(f"got fields in {charset[:40]!r}. Send UTF-8")
     body = read_pieces(receive)
-    parser = MultiPartParser(request.headers, body, max_files=1, max_fields=_FIELDS, max_part_size=_FIELD)
+    parser = _FormParser(request.headers, body, max_files=1, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
     return await parser.parse()
 
 

@@ -82,8 +82,9 @@ class Endpoint:
     @property
     def address(self) -> str:
         """The address that requests are posted to."""
-        base = self.url.rstrip("/").removesuffix("/chat/completions")
-        return base + ("" if httpx2.URL(base).path.strip("/") else "/v1") + "/chat/completions"
+        base, mark, query = self.url.partition("?")  # some services have their version there
+        base = base.rstrip("/").removesuffix("/chat/completions")
+        return base + ("" if httpx2.URL(base).path.strip("/") else "/v1") + "/chat/completions" + mark + query
 
 
 class EndpointTranslator:

@@ -103,6 +103,11 @@ def test_a_list_in_an_address_is_json_or_one_of_its_values(sent: str, terms: tup
     assert stream(keyterms_prompt=sent).asked().keyterms == terms
 
 
+@pytest.mark.parametrize("last", ["Flut", "1984", "null", '"Flut"', "{}"])
+def test_of_a_repeated_parameter_every_value_counts_whatever_the_last_one_is(last: str) -> None:
+    assert stream(keyterms_prompt=["Ebbe", last]).asked().keyterms == ("Ebbe", last)
+
+
 def test_what_is_not_done_is_a_warning() -> None:
     talk = stream(speaker_labels="true", redact_pii="true", vad_threshold="0.4", voice_focus="", token="secret")
     talk.run()

@@ -97,6 +97,22 @@ def test_the_answer_is_the_session_in_force_and_no_error_for_what_is_not_done() 
     assert "expected noise_reduction to be an object" in errors(talk)[0]["message"]
 
 
+def test_after_the_first_audio_the_answer_has_the_pause_that_is_in_force() -> None:
+    talk = connect()
+    talk.send(current(turn_detection={"type": "server_vad", "silence_duration_ms": 700}), append(1))
+    assert talk.asked().changes["vad_pause_s"] == 0.7
+    talk.send(current(turn_detection={"type": "server_vad", "silence_duration_ms": 200, "threshold": 0.9}))
+    talk.send(MANUAL, current(turn_detection={"type": "server_vad", "silence_duration_ms": 100}))
+    talk.send(current(turn_detection={"type": "semantic_vad"}))
+    _, first, manual, again, semantic = talk.json("session.updated")
+    told = [each["session"]["audio"]["input"]["turn_detection"] for each in (first, manual, again, semantic)]
+    assert told[1] is None, "the client may commit from now on"
+    assert [(each["type"], each["silence_duration_ms"]) for each in told if each] == [("server_vad", 700)] * 3
+    assert told[0]["threshold"] == 0.9
+    assert not [action for action in talk.performed if isinstance(action, Configure)]
+    assert errors(talk) == []
+
+
 def test_several_languages_are_those_that_may_be_detected() -> None:
     talk = connect()
     talk.send(current(transcription={"languages": ["fr-FR", "de"]}), append(1))

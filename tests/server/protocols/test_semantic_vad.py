@@ -22,7 +22,7 @@ def talk_of(*, hears: bool = True) -> Conversation:
 
 def update(talk: Conversation, **detection: Any) -> Any:
     """The turn detection that the server says it has then."""
-    changed = {"audio": {"input": {"turn_detection": {"type": "semantic_vad", **detection}}}}
+    changed = {"audio": {"input": {"turn_detection": {"type": "semantic_vad"} | detection}}}
     talk.send({"type": "session.update", "session": changed})
     *_, answer = talk.json()
     return answer["session"]["audio"]["input"]["turn_detection"] if "session" in answer else answer["error"]
@@ -60,6 +60,24 @@ def test_eagerness_changes_while_the_session_runs() -> None:
     started(talk)
     update(talk, eagerness="low")
     assert talk.queue[-1] == Configure({"turn_end": "smart-turn", "turn_threshold": 0.8, "turn_timeout_s": 8.0})
+
+
+def test_after_the_first_audio_the_answer_has_what_ends_turns() -> None:
+    """A session that began with pauses goes on with them, and one that hears turns goes on to."""
+    talk = talk_of()
+    started(talk)
+    for eagerness in ("low", "high"):
+        assert update(talk, eagerness=eagerness)["type"] == "server_vad"
+    assert not [action for action in talk.performed if isinstance(action, Configure)]
+
+    talk = talk_of()
+    update(talk, eagerness="low")
+    started(talk)
+    assert update(talk, type="server_vad", silence_duration_ms=200) == {"type": "semantic_vad", "eagerness": "low"}
+    talk.send({"type": "session.update", "session": {"audio": {"input": {"turn_detection": None}}}})
+    assert not [action for action in talk.performed if isinstance(action, Configure)]
+    assert update(talk, eagerness="high")["eagerness"] == "high"
+    assert talk.queue[-1] == Configure({"turn_end": "smart-turn", "turn_threshold": 0.3, "turn_timeout_s": 2.0})
 
 
 def test_where_nothing_hears_turns_the_answer_says_what_ends_them() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from each_row import each_row
-from whispertide.events import Confirmed, Event, Hypothesis, TurnEnd
+from whispertide.events import Confirmed, Event, Hypothesis, Translation, TurnEnd
 from whispertide.options import ANY_SPEAKERS
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import Opening, ProtocolError, Settings, Start, WireProtocol
@@ -111,6 +111,20 @@ def test_whisperlivekit_begins_a_line_with_each_voice() -> None:
     protocol = WhisperLiveKitProtocol(asked())
     state = tell(protocol, Confirmed(0, 24_000, (*ANN, *BOB)), Hypothesis(1, 24_000, ()))[-1]
     assert [(line["speaker"], line["text"]) for line in state["lines"]] == [(1, " Tea? Now?"), (2, " Yes.")]
+
+
+def test_whisperlivekit_translates_every_voice_and_no_pause() -> None:
+    protocol = WhisperLiveKitProtocol(asked())
+    late = Word(" Yes.", 160_000, 168_000, 0.5, 2)
+    before = Confirmed(0, 24_000, (*ANN, *BOB)), TurnEnd(1, 24_000, 24_000), Confirmed(2, 168_000, (late,))
+    said = [
+        Translation(0, word.end, word.start, word.end, "fr", text)
+        for word, text in zip((ANN[0], BOB[0], late), ("Du thé ?", "Oui.", "Si."), strict=True)
+    ]
+    state = tell(protocol, *before, TurnEnd(3, 168_000, 168_000), *said)[-1]
+    told = [(line["speaker"], line.get("translation")) for line in state["lines"]]
+    assert told == [(1, "Du thé ?"), (2, "Oui."), (-2, None), (2, "Si.")]
+    assert state["buffer_translation"] == ""
 
 
 # --- native ----------------------------------------------------------------------------------------------------------

@@ -210,8 +210,8 @@ def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
     try:
         items = messages.parse_json(value)
     except ValueError:
-        return list(repeated) or [value]
-    return items if isinstance(items, list) else [value]
+        items = None
+    return items if isinstance(items, list) else list(repeated) or [value]
 
 
 def _most_of(words: Sequence[Word]) -> int | None:

@@ -13,8 +13,9 @@ from whispertide.checkpoint.languages import DETECT, primary
 from whispertide.errors import AudioError, OptionError
 from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, checked_terms, parse_switch
 from whispertide.server.bounds import check_prompt
-from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply, ServerInfo
+from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply
 from whispertide.server.protocols.encodings import AudioInput
+from whispertide.server.protocols.server_info import ServerInfo
 from whispertide.types import FloatArray, seconds
 
 # How the services' clients say "find out yourself"

@@ -10,7 +10,6 @@ the first audio, so that the settings which a client sends first can still shape
 """
 
 import base64
-import binascii
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -121,7 +120,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         changes = {name: getattr(settings, name) for name in _CHANGEABLE}
         if self._has_session and any(value != getattr(old, name) for name, value in changes.items()):
             actions.append(base.Configure(changes))
-        if self._has_session and before.is_semantic and session.is_semantic and settings.changes != old.changes:
+        if self._has_session and settings.changes != old.changes:
             actions.append(base.Configure({**settings.changes}))
         older = data.get("type") == "transcription_session.update"
         self._older = self._older or older
@@ -135,7 +134,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         try:
             # Strictly: characters that are not base64 would otherwise be skipped in silence.
             raw = base64.b64decode(audio, validate=True)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             raise base.ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
         actions: list[base.Action] = self._start()
         samples = self._audio.feed(raw)
@@ -150,8 +149,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     def _start(self) -> list[base.Action]:
         if self._has_session:
             return []
-        self._has_session = True
-        return [base.Start(self._session.settings(self.opening.server))]
+        start = base.Start(self._session.settings(self.opening.server))
+        self._has_session, self._session = True, self._session.begun()
+        return [start]
 
     def _commit(self, data: Mapping[str, Any]) -> base.Actions:
         """End the item here, whatever the voice gate says. An open item is the one that is meant."""

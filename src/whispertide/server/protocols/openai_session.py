@@ -1,7 +1,7 @@
 """The settings of an OpenAI Realtime transcription session, in both shapes that clients send and expect.
 
-An answer describes the session in force, so a client sees there what it asked for in vain: noise reduction. Their
-service has no other warning; an `error` ends many clients.
+An answer describes the session in force, so a client sees there what it asked for in vain: noise reduction, and another
+end of turns after the first audio. Their service has no other warning; an `error` ends many clients.
 
 The current one nests them (`session.audio.input.format`, `.transcription`, `.turn_detection`); the older one is flat
 (`session.input_audio_format`, `.input_audio_transcription`, `.turn_detection`). Knows no messages but these objects.
@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from whispertide.server.protocols import messages
-from whispertide.server.protocols.base import ProtocolError, ServerInfo, Settings
+from whispertide.server.protocols.base import ProtocolError, Settings
 from whispertide.server.protocols.encodings import RATES
+from whispertide.server.protocols.server_info import ServerInfo
 
 _PCM_RATE = 24_000
 _G711_RATE = 8_000
@@ -29,7 +30,9 @@ _DETECTION = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300, 
 
 @dataclass(frozen=True, slots=True)
 class RealtimeSession:
-    """A client's settings, or the defaults. `detection` None: the client commits; `language` is in its own spelling."""
+    """A client's settings, or the defaults. `detection` None: the client commits; `language` is in its own spelling.
+    `turns` is the detection with which the session has begun; None: it has not.
+    """
 
     encoding: str = "s16le"
     rate: int = _PCM_RATE
@@ -40,6 +43,11 @@ class RealtimeSession:
     keywords: tuple[str, ...] = ()
     detection: Mapping[str, Any] | None = None
     logprobs: bool = False
+    turns: Mapping[str, Any] | None = None
+
+    def begun(self) -> "RealtimeSession":
+        """The same in a session that begins now: what ends turns is settled then, but for the eagerness."""
+        return replace(self, turns=self.detection or _DETECTION)
 
     def settings(self, server: ServerInfo) -> Settings:
         """The settings of the session to start."""
@@ -60,9 +68,10 @@ class RealtimeSession:
     @property
     def turn_changes(self) -> dict[str, Any]:
         """The changes of the recipe for the turn detection."""
-        if self.detection is None or not self.is_semantic:
-            return messages.pause(messages.number(self.detection or {}, "silence_duration_ms"))
-        threshold, timeout_s = _EAGERNESS[self.detection["eagerness"]]
+        detection = self.turns or self.detection
+        if detection is None or detection["type"] != "semantic_vad":
+            return messages.pause(messages.number(detection or {}, "silence_duration_ms"))
+        threshold, timeout_s = _EAGERNESS[detection["eagerness"]]
         return {"turn_end": "smart-turn", "turn_threshold": threshold, "turn_timeout_s": timeout_s}
 
     def updated(self, session: Mapping[str, Any], server: ServerInfo) -> "RealtimeSession":
@@ -92,7 +101,18 @@ class RealtimeSession:
         # For its error alone: a language that cannot be must not get into the session.
         messages.language(changed.language, server)
         messages.languages(changed.languages, server)
-        return changed
+        return changed._in_force()
+
+    def _in_force(self) -> "RealtimeSession":
+        """With the turn detection that there is, where the session has begun with another than is asked for."""
+        if self.turns is None or self.detection is None:
+            return self
+        if self.detection["type"] != self.turns["type"]:
+            return replace(self, detection=self.turns)
+        if self.is_semantic:
+            return replace(self, turns=self.detection)
+        pause = {"silence_duration_ms": self.turns["silence_duration_ms"]}
+        return replace(self, detection={**self.detection, **pause})
 
     def nested(self) -> dict[str, Any]:
         """Describe it in the current shape."""

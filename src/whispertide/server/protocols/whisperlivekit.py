@@ -195,7 +195,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
             self._open_translation = f"{self._open_translation} {text}".strip()
             return
         for line, (first, last) in zip(reversed(self._lines), reversed(self._spans), strict=True):
-            if first <= start <= last and line["speaker"] == _SPEAKER:
+            if first <= start <= last and line["speaker"] != _SILENCE:
                 line["translation"] = f"{line.get('translation', '')} {text}".strip()
                 return
         self._late_translation = text

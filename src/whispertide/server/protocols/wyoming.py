@@ -19,6 +19,7 @@ from whispertide.events import Confirmed, End, Error, Event, Language
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import PIECE, AudioInput
 from whispertide.server.protocols.messages import abbreviate, is_whole, parse_json
+from whispertide.server.protocols.server_info import ServerInfo
 
 MAX_LINE = 64 * 1024  # what asyncio's streams, hence the reference implementation, take for a line
 _MAX_DATA = 1 << 20
@@ -297,7 +298,7 @@ class WyomingProtocol(base.WireProtocol):
         return {} if self._language is None else {"language": self._language}
 
 
-def describe(server: base.ServerInfo) -> dict[str, Any]:
+def describe(server: ServerInfo) -> dict[str, Any]:
     """Describe one speech-to-text service with the models that are served: the data of the `info` event."""
     return {
         "asr": [
@@ -326,7 +327,7 @@ def describe(server: base.ServerInfo) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _info(server: base.ServerInfo) -> base.Reply:
+def _info(server: ServerInfo) -> base.Reply:
     """Build the `info` event once: it takes longer to write than the question to read."""
     return _say("info", describe(server))
 
