@@ -88,6 +88,9 @@ class FakeSession:
     def collect(self) -> list[Event]:
         return []
 
+    def drain(self) -> list[Event]:
+        return []
+
     def close(self) -> None:
         pass
 
