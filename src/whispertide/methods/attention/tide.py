@@ -190,7 +190,7 @@ class Tide(AttendingEnds):
 
     @property
     def usual_s(self) -> float:
-        """The usual limit of windows, in samples."""
+        """The usual limit of windows."""
         return self.window_s
 
     def start(self, at: int, after: TideState | None = None) -> TideState:
