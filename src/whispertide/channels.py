@@ -53,7 +53,7 @@ class ChannelSessions:
 
     def flush(self) -> list[Event]:
         """End the utterances here, not the sessions; see `Session.flush`."""
-        return self._labelled(Session.flush)
+        return self._labelled(lambda session: session.flush())
 
     def finish(self) -> list[Event]:
         """End the sessions; see `Session.finish`."""
@@ -61,11 +61,11 @@ class ChannelSessions:
 
     def collect(self) -> list[Event]:
         """Take results that are ready, without waiting; see `Session.collect`."""
-        return self._labelled(Session.collect)
+        return self._labelled(lambda session: session.collect())
 
     def drain(self) -> list[Event]:
         """The events that no call has returned yet; see `Session.drain`."""
-        return self._labelled(Session.drain)
+        return self._labelled(lambda session: session.drain())
 
     def forget(self) -> None:
         """Drop old words that nothing later depends on; see `Session.forget`."""
