@@ -20,6 +20,7 @@ import whispertide
 from oracle import Oracle, audio_between, speech
 from reference import remembering
 from sounds import make_wav, silence
+from test_session_failures import Flaky
 from whispertide.audio.file import decode_blocks, load_audio
 from whispertide.checkpoint import Checkpoint
 from whispertide.errors import (
@@ -32,6 +33,7 @@ from whispertide.errors import (
 from whispertide.events import Confirmed, End, Event, to_dict
 from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import make_executor
+from whispertide.streaming.schedule import Recorded
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 CLIP = Path(__file__).parent / "clips" / "quiet.flac"
@@ -159,6 +161,49 @@ def test_a_stream_that_breaks_off_ends_first(
     assert asyncio.run(astreamed(whole)) == (events, error)
     # Where there is no audio at all, nothing ends.
     assert streamed([]) == asyncio.run(astreamed([])) == ([], error)
+
+
+@pytest.mark.parametrize("channels", [None, 2])
+def test_what_was_confirmed_before_a_round_failed_comes_before_the_error(
+    model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch, channels: int | None
+) -> None:
+    """Two rounds are due in one portion; the first confirms words, and the second fails."""
+    words = speech(("one", 0.5, 0.9), ("two", 1.0, 1.4), ("three", 2.0, 2.4), ("four", 3.0, 3.4))
+    boundaries = Recorded((SAMPLE_RATE, 2 * SAMPLE_RATE, 3 * SAMPLE_RATE))
+
+    def opened(*_: Any, **__: Any) -> whispertide.Session:
+        failing = Flaky(Oracle(words, jitter=0), {3})
+        return whispertide.Session(FAST, failing, schedule=boundaries)
+
+    monkeypatch.setattr(model, "session", opened)
+    whole = audio_between(0, 4 * SAMPLE_RATE)
+    block = whole if channels is None else np.stack([whole] * channels, axis=1)
+
+    async def source() -> AsyncIterator[FloatArray]:
+        yield block
+
+    async def astreamed(events: list[Event]) -> None:
+        async for event in model.astream(source(), channels=channels):
+            events += [event]
+
+    events, others = list[Event](), list[Event]()
+    with pytest.raises(RuntimeError, match="the graph broke"):
+        events.extend(model.stream([block], channels=channels))
+    with pytest.raises(RuntimeError, match="the graph broke"):
+        asyncio.run(astreamed(others))
+    assert confirmed_text(events).lower().split()[0].strip(",.!") == "one"
+    assert events == others
+
+
+def test_tokens_that_the_model_has_not_are_refused_before_any_audio(model: whispertide.Transcriber) -> None:
+    wrong = DecodeOptions(suppress_tokens=(-1, model.dims.n_vocab))
+    for call in (model.session, lambda options: model.transcribe(CLIP, options=options)):
+        with pytest.raises(OptionError, match=f"expected tokens to suppress from 0 to {model.dims.n_vocab - 1}"):
+            call(options=wrong)
+    session = model.session(options=DecodeOptions(suppress_tokens=(-1, 7)))
+    with pytest.raises(OptionError, match="expected tokens to suppress"):
+        session.configure(suppress_tokens=[10**9])
+    assert session.options.suppress_tokens == (-1, 7)
 
 
 def test_executors_of_old_settings_are_forgotten(model: whispertide.Transcriber) -> None:

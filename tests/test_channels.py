@@ -1,7 +1,7 @@
 """Channels that are kept apart: each is heard as if it were alone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 import whispertide
+from oracle import audio_between
 from reference import remembering
+from session_steps import PAUSED, TALK, confirmed, exact, said
+from session_steps import RECIPE as STREAMING
 from sounds import make_wav
+from test_session_failures import Flaky
 from whispertide.audio.file import load_audio
-from whispertide.channels import apart_options, in_order
+from whispertide.channels import ChannelSessions, apart_options, in_order
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Event, of_channel
@@ -145,3 +149,36 @@ def test_sessions_are_flushed_forgotten_and_closed_together(model: whispertide.T
     assert [event.channel for event in sessions.finish() if isinstance(event, End)] == [1, 2, 3]
     sessions.close()
     assert all(session.ended for session in sessions.sessions)
+
+
+@pytest.mark.parametrize("failing", ["push", "flush", "finish"])
+def test_a_round_that_fails_in_a_channel_loses_nothing_of_any(failing: str) -> None:
+    """What the others have said by then comes with the next call, and that goes on where the failed one stopped."""
+    words = exact(PAUSED)
+    executors = [Flaky(words), Flaky(words), Flaky(words)]
+    sessions = ChannelSessions([whispertide.Session(STREAMING, each) for each in executors])
+    events = list[Event]()
+
+    def told(call: Callable[[], list[Event]]) -> None:
+        if call.__name__ == failing:
+            executors[1].fail_in = {executors[1].calls + 1}
+            with pytest.raises(RuntimeError):
+                call()
+            call = sessions.drain if failing == "push" else call
+        events.extend(call())
+
+    def push() -> list[Event]:
+        samples = audio_between(sessions.received, sessions.received + SAMPLE_RATE)
+        return sessions.push(np.stack([samples] * 3, axis=1))
+
+    for _ in range(4):
+        told(push)
+        assert len({session.received for session in sessions.sessions}) == 1
+    if failing == "flush":
+        told(sessions.flush)
+    told(sessions.finish)
+    for number in (1, 2, 3):
+        own = [event for event in events if event.channel == number]
+        assert [event.seq for event in own] == list(range(len(own)))
+        assert confirmed(own) == said(TALK)
+        assert isinstance(own[-1], End)

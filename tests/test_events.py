@@ -89,6 +89,12 @@ def test_statistics_may_be_left_out() -> None:
         ({"type": "end", "seq": 0, "at": 0.0}, "duration"),
         ({"type": "end", "seq": 0, "at": 0.0, "duration": 1.0, "mood": "good"}, "mood"),
         ({"type": "confirmed", "seq": 0, "at": 0.0}, "words"),
+        ({"type": "end", "seq": 0, "at": float("nan"), "duration": 1.0}, "expected numbers.*NaN"),
+        ({"type": "end", "seq": 0, "at": 0.0, "duration": float("inf")}, "expected numbers.*infinity"),
+        (
+            {"type": "confirmed", "seq": 0, "at": 0.0, "words": [{"text": " a", "start": 0.0, "end": float("-inf")}]},
+            "expected numbers.*infinity",
+        ),
     ],
 )
 def test_what_is_no_event_is_refused(data: dict[str, Any], message: str) -> None:

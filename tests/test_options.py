@@ -9,7 +9,10 @@ from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions, SubtitleOptions, check_range, check_value, parse_switch
 
 
-@pytest.mark.parametrize(("name", "value"), [("patience", 0), ("patience", float("nan")), ("seed", -1), ("beam", 0)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("patience", 0), ("patience", float("nan")), ("patience", float("inf")), ("seed", -1), ("beam", 0)],
+)
 def test_what_cannot_be_is_refused(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"expected {name} >"):
         DecodeOptions(**{name: value})
@@ -30,6 +33,11 @@ def test_what_cannot_be_is_refused(name: str, value: Any) -> None:
         ("timestamps", 1),
         ("suppress_blank", None),
         ("condition_on_previous_text", "yes"),
+        ("prompt", None),
+        ("prompt", ["a name"]),
+        ("language", 5),
+        ("patience", "2"),
+        ("max_initial_timestamp", "1"),
     ],
 )
 def test_another_type_is_refused(name: str, value: Any) -> None:
@@ -45,11 +53,44 @@ def test_another_type_is_refused(name: str, value: Any) -> None:
         ("logprob_threshold", 1),
         ("compression_ratio_threshold", -1),
         ("no_speech_threshold", 1.5),
+        ("max_initial_timestamp", 31),
+        ("max_initial_timestamp", float("nan")),
     ],
 )
 def test_numbers_out_of_range_are_refused(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"expected {name} between .* and .*; got "):
         DecodeOptions(**{name: value})
+
+
+@each_row(
+    ("name", "value", "told"),
+    [
+        ("temperatures", 0.5, "numbers; got 0.5"),
+        ("temperatures", "0.0", "numbers; got '0.0'"),
+        ("temperatures", (0.0, "hot"), "numbers; got 'hot' in it"),
+        ("temperatures", (True,), "numbers; got 'True' in it"),
+        ("suppress_tokens", 5, "token ids; got 5"),
+        ("suppress_tokens", ("the",), "token ids; got 'the' in it"),
+        ("keyterms", "Anna", "texts; got 'Anna'"),
+        ("languages", (1,), "texts; got '1' in it"),
+    ],
+)
+def test_what_is_no_list_of_such_values_is_refused(name: str, value: Any, told: str) -> None:
+    with pytest.raises(OptionError, match=f"expected {name} as a list of {told}"):
+        DecodeOptions(**{name: value})
+
+
+def test_a_list_is_as_good_as_a_tuple() -> None:
+    listed = DecodeOptions(temperatures=[0.0, 1], suppress_tokens=[-1, 7], keyterms=["Anna"])  # type: ignore[arg-type]
+    assert listed == DecodeOptions(temperatures=(0.0, 1.0), suppress_tokens=(-1, 7), keyterms=("Anna",))
+    assert hash(listed)
+
+
+@pytest.mark.parametrize("changes", [{"prompt": "a\ud800"}, {"keyterms": ("\udfff",)}, {"languages": ("\ud800",)}])
+def test_half_of_a_character_is_no_text(changes: dict[str, Any]) -> None:
+    """No tokenizer takes it: every round would fail."""
+    with pytest.raises(OptionError, match=f"expected {next(iter(changes))} to be text; got half of a character"):
+        DecodeOptions(**changes)
 
 
 def test_checks_can_be_switched_off_and_whole_numbers_are_numbers() -> None:

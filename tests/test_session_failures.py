@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 
 from oracle import Oracle, audio_between, make_gate
-from session_steps import PAUSED, RECIPE, confirmed, exact, kinds, push, said
-from whispertide.errors import SessionError
+from session_steps import PAUSED, RECIPE, TALK, confirmed, exact, kinds, push, said
+from told_turns import ToldEar
+from whispertide.errors import GraphError, SessionError
 from whispertide.events import Error, Event
 from whispertide.methods.agreement.local_agreement import LocalAgreement
 from whispertide.methods.agreement.whole_window import HeardSegment, HeardSegments
 from whispertide.options import DecodeOptions
 from whispertide.session import Session
+from whispertide.streaming.end_of_turn import TurnLimits
 from whispertide.streaming.policy import Begun
 from whispertide.streaming.round import RoundPlan, RoundResult
+from whispertide.streaming.turn_gate import TurnGate
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
 S = SAMPLE_RATE
@@ -74,6 +77,44 @@ def test_a_failed_flush_or_finish_can_be_tried_again() -> None:
     assert kinds(events).count("turn_end") == 2
     assert session.ended
     assert confirmed(events) == "one two three four five"
+
+
+def test_a_flush_after_a_failed_one_is_for_all_audio_that_has_come_since() -> None:
+    executor = Flaky(exact(), {3, 4, 5})
+    session = Session(RECIPE, executor)
+    events = push(session, 2.0)
+    with pytest.raises(RuntimeError):
+        session.flush()
+    with pytest.raises(RuntimeError):
+        push(session, 4.0, step=2.0)
+    executor.fail_in.clear()
+    events += session.flush()
+    assert confirmed(events) == said(TALK)
+    assert session.flush()[-1].kind == "turn_end"
+    assert confirmed(session.finish()) == ""
+
+
+def test_where_a_gate_fails_the_audio_was_not_taken() -> None:
+    """It can be pushed again, and nothing is out of step afterwards."""
+
+    class FailingOnce(ToldEar):
+        def probability(self, audio: FloatArray) -> float:
+            if not self.heard:
+                self.heard.append(audio)
+                raise GraphError("no memory")
+            return 0.1
+
+    plain_session = Session(RECIPE, exact(PAUSED), TurnGate(make_gate(PAUSED), ToldEar((0.1,)), TurnLimits()))
+    expected = push(plain_session, 12.0) + plain_session.finish()
+    session = Session(RECIPE, exact(PAUSED), TurnGate(make_gate(PAUSED), FailingOnce(), TurnLimits()))
+    events, failures = list[Event](), 0
+    while session.received < 12 * S:
+        try:
+            events += session.push(audio_between(session.received, session.received + S // 2))
+        except GraphError:
+            failures += 1
+    assert failures == 1
+    assert events + session.finish() == expected
 
 
 def test_only_the_newest_round_in_flight_can_be_given_back() -> None:

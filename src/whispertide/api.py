@@ -25,6 +25,7 @@ from whispertide.channels import ChannelSessions, apart_options, in_order
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.languages import allowed_languages
 from whispertide.decoding.longform import OfflineSegment, pad_or_trim
+from whispertide.decoding.rules import build_rules
 from whispertide.errors import AudioError
 from whispertide.events import Event
 from whispertide.formats.document import Document, TextSegment
@@ -313,10 +314,12 @@ class Transcriber:
 
     def _possible(self, options: DecodeOptions) -> DecodeOptions:
         """Check the options, with languages as codes, or None. Raises `OptionError` for one that this model does not
-        know.
+        know, and for tokens that it has not.
         """
         allowed, language = allowed_languages(options.languages, options.language)
         self.tokenizer.sot_sequence(language, options.task)
+        if options.suppress_tokens is not None:
+            build_rules(self.model, DecodeOptions(suppress_tokens=options.suppress_tokens))
         return replace(options, language=language, languages=tuple(map(self.tokenizer.language, allowed)))
 
     def stream(
@@ -337,21 +340,26 @@ class Transcriber:
         lets go of that by calling its `forget`.
 
         Where the audio breaks off (`blocks` raises `AudioError`, or a block is no audio), all words before it are
-        confirmed and `End` comes; then the error is raised. It is raised at once where there was no audio before.
+        confirmed and `End` comes; then the error is raised. It is raised at once where there was no audio before. Where
+        a round fails, what was confirmed before comes, then the error.
         """
         broken: AudioError | None = None
         with closing(self._opened(channels, recipe, options, vad, live=live)) as session:
             try:
-                for block in blocks:
-                    yield from session.push(block)
-                    if live:
-                        yield from session.collect()
-                    session.forget()
-            except AudioError as error:
-                if session.received == 0:
-                    raise
-                broken = error
-            yield from session.finish()
+                try:
+                    for block in blocks:
+                        yield from session.push(block)
+                        if live:
+                            yield from session.collect()
+                        session.forget()
+                except AudioError as error:
+                    if session.received == 0:
+                        raise
+                    broken = error
+                yield from session.finish()
+            except Exception:
+                yield from session.drain()
+                raise
         if broken is not None:
             raise broken
 
@@ -369,17 +377,22 @@ class Transcriber:
         broken: AudioError | None = None
         with closing(self._opened(channels, recipe, options, vad, live=live)) as session:
             try:
-                async for block in blocks:
-                    events = await asyncio.to_thread(session.push, block)
-                    for event in [*events, *session.collect()] if live else events:
-                        yield event
-                    session.forget()
-            except AudioError as error:
-                if session.received == 0:
-                    raise
-                broken = error
-            for event in await asyncio.to_thread(session.finish):
-                yield event
+                try:
+                    async for block in blocks:
+                        events = await asyncio.to_thread(session.push, block)
+                        for event in [*events, *session.collect()] if live else events:
+                            yield event
+                        session.forget()
+                except AudioError as error:
+                    if session.received == 0:
+                        raise
+                    broken = error
+                for event in await asyncio.to_thread(session.finish):
+                    yield event
+            except Exception:
+                for event in session.drain():
+                    yield event
+                raise
         if broken is not None:
             raise broken
 

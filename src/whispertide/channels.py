@@ -3,7 +3,7 @@
 Channels are numbered from 1. Who speaks at once is heard, too, and no voices have to be told apart.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from whispertide.options import DecodeOptions, check_range
 from whispertide.session import Session
 from whispertide.types import spoken_by
 
+_NOTHING = np.zeros(0, np.float32)
+
 
 class ChannelSessions:
     """A session for each channel of one stream, to be used as one. Not safe for use by several threads at once.
@@ -27,6 +29,7 @@ class ChannelSessions:
 
     def __init__(self, sessions: Sequence[Session]) -> None:
         self.sessions = tuple(sessions)
+        self._told: list[Event] = []  # what no call has returned yet, because a later channel failed
 
     @property
     def received(self) -> int:
@@ -36,25 +39,33 @@ class ChannelSessions:
     def push(self, samples: npt.NDArray[Any]) -> list[Event]:
         """Take audio [n, channels] at 16 kHz, and run every round that is due; see `Session.push`.
 
-        Raises `AudioError` for another number of channels, and what `Session.push` raises. Then the channels are no
-        longer at the same place in the audio, so close them.
+        Raises `AudioError` for another number of channels, and what `Session.push` raises. What no call has returned by
+        then comes with the next one, or `drain`. Only where a gate has failed are the channels no longer at the same
+        place in the audio: close them.
         """
         count, shape = len(self.sessions), np.shape(samples)
         if len(shape) != 2 or shape[1] != count:
             raise AudioError(f"expected samples of shape [n, {count}], a column for each channel; got {list(shape)}")
-        return _labelled(session.push(samples[:, at]) for at, session in enumerate(self.sessions))
+        # All of them first: whichever round fails then, the channels are at the same place in the audio.
+        for at, session in enumerate(self.sessions):
+            session.ingest(samples[:, at])
+        return self._labelled(lambda session: session.push(_NOTHING))
 
     def flush(self) -> list[Event]:
         """End the utterances here, not the sessions; see `Session.flush`."""
-        return _labelled(session.flush() for session in self.sessions)
+        return self._labelled(lambda session: session.flush())
 
     def finish(self) -> list[Event]:
         """End the sessions; see `Session.finish`."""
-        return _labelled(session.finish() for session in self.sessions)
+        return self._labelled(lambda session: [] if session.ended else session.finish())
 
     def collect(self) -> list[Event]:
         """Take results that are ready, without waiting; see `Session.collect`."""
-        return _labelled(session.collect() for session in self.sessions)
+        return self._labelled(lambda session: session.collect())
+
+    def drain(self) -> list[Event]:
+        """The events that no call has returned yet; see `Session.drain`."""
+        return self._labelled(lambda session: session.drain())
 
     def forget(self) -> None:
         """Drop old words that nothing later depends on; see `Session.forget`."""
@@ -66,10 +77,12 @@ class ChannelSessions:
         for session in self.sessions:
             session.close()
 
-
-def _labelled(each: Iterable[list[Event]]) -> list[Event]:
-    """The events of each channel as its own."""
-    return [of_channel(event, number) for number, events in enumerate(each, 1) for event in events]
+    def _labelled(self, each: Callable[[Session], list[Event]]) -> list[Event]:
+        """The events of each channel as its own, after those that wait."""
+        for number, session in enumerate(self.sessions, 1):
+            self._told += [of_channel(event, number) for event in each(session)]
+        told, self._told = self._told, []
+        return told
 
 
 def apart_options(options: DecodeOptions | None, channels: int = 2) -> DecodeOptions:

@@ -232,7 +232,8 @@ def from_dict(data: dict[str, Any]) -> Event:
             values["words"] = tuple(Word(**_samples(word)) for word in values["words"])
         if "stats" in values:
             values["stats"] = RoundStats(**_samples(values["stats"]))
-    except (TypeError, AttributeError) as error:
+    # ValueError and OverflowError for nan and infinities, which are no samples.
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise OptionError(f"expected numbers, words and statistics as `to_dict` writes them; got {error}") from error
     expected = {item.name for item in fields(cls)}
     optional = {item.name for item in fields(cls) if item.default is not MISSING} | {"stats"}

@@ -4,6 +4,7 @@
 the recipe's business (`recipes.catalogue`).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -41,10 +42,15 @@ def check_value(name: str, kind: Any, value: object) -> None:
     if get_origin(kind) is Literal:
         check_choice(name, value, get_args(kind))
         return
+    if not _is_of(kind, value):
+        raise OptionError(f"expected {name} to be of type {kind.__name__}; got {value!r}")
+
+
+def _is_of(kind: type, value: object) -> bool:
+    """True if `value` is of the type; whole numbers are numbers, too."""
     accepted = (int, float) if kind is float else (kind,)
     # To Python a bool is an int, and here it is no number.
-    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-        raise OptionError(f"expected {name} to be of type {kind.__name__}; got {value!r}")
+    return isinstance(value, accepted) and (kind is bool or not isinstance(value, bool))
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
@@ -102,16 +108,18 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "compression_ratio_threshold": (0, 1000),
         "logprob_threshold": (-1000, 0),
         "no_speech_threshold": (0, 1),
+        "max_initial_timestamp": (0, _WINDOW_S),
     }
 )
 _TYPES: Mapping[str, type] = MappingProxyType(
     {
         **dict.fromkeys(("timestamps", "suppress_blank", "word_timestamps", "condition_on_previous_text"), bool),
         **dict.fromkeys(("beam", "best_of", "max_tokens", "seed", "speakers"), int),
-        **dict.fromkeys(_RANGES, float),
+        **dict.fromkeys(("patience", *_RANGES), float),
+        **dict.fromkeys(("language", "prompt"), str),
     }
 )
-_MAY_BE_NONE = frozenset({"max_tokens", "condition_on_previous_text", *_RANGES})
+_MAY_BE_NONE = frozenset({"language", "max_tokens", "condition_on_previous_text", *_RANGES})
 
 
 MOST_TERMS = 500  # key terms at once
@@ -121,14 +129,30 @@ MOST_CHANNELS = 8  # of what comes live, or from clients
 ANY_SPEAKERS = 8  # at most, where nobody says how many
 
 
+def check_text(name: str, text: str) -> None:
+    """Raise `OptionError` for halves of surrogate pairs, which are in no text and which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise OptionError(f"expected {name} to be text; got half of a character in {text[:40]!r}") from None
+
+
+def listed_values(name: str, what: str, kind: type, values: object) -> tuple[Any, ...]:
+    """The values of a list, all of one type. Raises `OptionError`, which says `what` they should be, for others."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise OptionError(f"expected {name} as a list of {what}; got {values!r}")
+    listed = tuple(values)
+    if wrong := [value for value in listed if not _is_of(kind, value)]:
+        raise OptionError(f"expected {name} as a list of {what}; got {str(wrong[0])[:40]!r} in it")
+    return listed
+
+
 def listed_texts(name: str, values: object) -> tuple[str, ...]:
     """The texts of a list, each once. Raises `OptionError` for anything else."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise OptionError(f"expected {name} as a list of texts; got {values!r}")
-    listed = tuple(values)
-    if wrong := [value for value in listed if not isinstance(value, str)]:
-        raise OptionError(f"expected {name} as a list of texts; got {str(wrong[0])[:40]!r} in it")
-    return tuple(dict.fromkeys(listed))
+    texts = tuple(dict.fromkeys(listed_values(name, "texts", str, values)))
+    for text in texts:
+        check_text(name, text)
+    return texts
 
 
 def checked_terms(terms: object) -> tuple[str, ...]:
@@ -179,23 +203,29 @@ class DecodeOptions:
     def __post_init__(self) -> None:
         check_choice("task", self.task, TASKS)
         self._check_types()
-        # A list, as JSON has it, is as good.
-        object.__setattr__(self, "keyterms", checked_terms(self.keyterms))
-        object.__setattr__(self, "languages", listed_texts("languages", self.languages))
+        self._take_lists()
+        check_text("prompt", self.prompt)
         if self.beam < 1 or self.best_of < 1:
             raise OptionError(f"expected beam >= 1 and best_of >= 1; got {self.beam} and {self.best_of}")
         if not self.temperatures or any(not 0.0 <= t <= 1.0 for t in self.temperatures):
             raise OptionError(f"expected one or more temperatures between 0 and 1; got {self.temperatures}")
-        if self.max_initial_timestamp is not None and not 0 <= self.max_initial_timestamp <= _WINDOW_S:
-            got = self.max_initial_timestamp
-            raise OptionError(f"expected max_initial_timestamp between 0 and {_WINDOW_S} seconds; got {got}")
-        if not self.patience > 0:  # nor nan
+        if not 0 < self.patience < math.inf:  # nor nan
             raise OptionError(f"expected patience > 0; got {self.patience}")
         check_range("speakers", self.speakers, 0, MOST_SPEAKERS)
         if self.seed < 0:
             raise OptionError(f"expected seed >= 0; got {self.seed}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise OptionError(f"expected max_tokens >= 1; got {self.max_tokens}")
+
+    def _take_lists(self) -> None:
+        """A list, as JSON has it, is as good as a tuple."""
+        object.__setattr__(self, "keyterms", checked_terms(self.keyterms))
+        object.__setattr__(self, "languages", listed_texts("languages", self.languages))
+        temperatures = listed_values("temperatures", "numbers", float, self.temperatures)
+        object.__setattr__(self, "temperatures", temperatures)
+        if self.suppress_tokens is not None:
+            tokens = listed_values("suppress_tokens", "token ids", int, self.suppress_tokens)
+            object.__setattr__(self, "suppress_tokens", tokens)
 
     def _check_types(self) -> None:
         for name, kind in _TYPES.items():

@@ -158,7 +158,8 @@ class Session:
     def flush(self) -> list[Event]:
         """End the utterance here, not the session: all of it is confirmed. The last event is `TurnEnd`."""
         self._require_executor()
-        if not self._state.turns.requests:  # else the call before failed, and this one tries again
+        asked = self._state.turns.requests
+        if not asked or asked[-1].at < self.received:  # else a call before failed, and this one tries again
             self.request("flush")
         return self._run_due()
 
@@ -206,17 +207,16 @@ class Session:
     def ingest(self, samples: npt.NDArray[Any]) -> None:
         """Take audio: [n] mono at 16 kHz, float32 or float64 (full scale 1) or int16.
 
-        NaN and infinities become silence and are counted in `replaced`. Raises `AudioError` for anything else, and
-        `SessionError` once the session is ending.
+        NaN and infinities become silence and are counted in `replaced`. Raises `AudioError` for anything else,
+        `SessionError` once the session is ending, and what the gate raises. Then nothing was taken.
         """
         self._require_going_on()
         audio, replaced = check_samples(samples)
+        # First, since it may fail.
+        heard = self._gate.feed(audio) if self._gate is not None else ()
         self._state.replaced += replaced
         self._state.buffer.append(audio)
-        if self._gate is None:
-            self._planner.receive(len(audio))
-        else:
-            self._planner.receive(len(audio), self._gate.feed(audio), self._gate.pause_end)
+        self._planner.receive(len(audio), heard, self._gate.pause_end if self._gate is not None else None)
         self._release()
         if self.speakers is not None:
             self.speakers.feed(audio)

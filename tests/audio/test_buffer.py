@@ -100,3 +100,17 @@ def test_a_copy_holds_what_is_kept_and_an_empty_buffer_nothing() -> None:
     buffer.drop_before(99_000)
     assert 4_000 <= len(pickle.dumps(buffer.copy())) < 5_000
     assert len(pickle.dumps(AudioBuffer(start=99_000))) < 1_000
+
+
+def test_the_newest_can_be_taken_back() -> None:
+    buffer = AudioBuffer(100)
+    buffer.append(ramp(100, 200))
+    buffer.drop_before(120)
+    buffer.drop_after(150)
+    buffer.append(ramp(150, 160))
+    assert np.array_equal(buffer.read(120, 160), ramp(120, 160))
+    for sample in (119, 161):
+        with pytest.raises(AudioError, match=rf"120\.\.160 on; got {sample}"):
+            buffer.drop_after(sample)
+    buffer.drop_after(120)
+    assert (buffer.start, buffer.end, len(buffer)) == (120, 120, 0)

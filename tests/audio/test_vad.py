@@ -99,6 +99,17 @@ def test_finish_closes_at_the_very_last_sample_and_the_gate_can_go_on() -> None:
     assert gate.feed(np.zeros(3 * BLOCK, np.float32)) == [SpeechStarted(5 * BLOCK + 77, 7 * BLOCK)]
 
 
+@pytest.mark.parametrize(("voice", "silence_after", "certain"), [(3, 0, True), (3, 1, False), (12, 0, False)])
+def test_a_voice_that_the_end_cuts_off_is_no_click(voice: int, silence_after: int, certain: bool) -> None:
+    """Nobody knows whether it would have gone on. A click before it was one, and what is certain is not said twice."""
+    gate = SpeechGate(replace(OPTIONS, min_voice=0.32), Scripted([0.0] * 5 + [0.9] * voice))
+    before = gate.feed(np.zeros((5 + voice + silence_after) * BLOCK + 7, np.float32))
+    assert [type(event) for event in before] == [SpeechStarted, *[SpeechCertain] * (voice >= 10)]
+    end = (5 + voice + silence_after) * BLOCK + 7
+    assert gate.finish() == [*[SpeechCertain(end)] * certain, SpeechStopped(end, end)]
+    assert gate.finish() == []
+
+
 def test_needed_from_never_runs_ahead_of_the_next_start() -> None:
     rng = np.random.default_rng(3)
     gate = SpeechGate(OPTIONS, Scripted(rng.choice([0.0, 0.9], 400, p=[0.8, 0.2]).tolist()))

@@ -13,7 +13,6 @@ from command_line import Run
 from fake_transcriber import HALF, FakeSession, FakeTranscriber
 from sounds import make_wav
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.events import Event
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, Span, Word
 
@@ -108,13 +107,13 @@ def test_a_stream_has_a_session_for_each_channel(
 
     def session(*_: object, **__: object) -> FakeSession:
         one, parts = FakeSession(DecodeOptions()), list[FloatArray]()
-        push = one.push
+        ingest = one.ingest
 
-        def noted(samples: FloatArray) -> list[Event]:
+        def noted(samples: FloatArray) -> None:
             parts.append(samples)
-            return push(samples)
+            ingest(samples)
 
-        monkeypatch.setattr(one, "push", noted)
+        monkeypatch.setattr(one, "ingest", noted)
         heard.append(parts)
         return one
 

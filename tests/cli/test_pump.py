@@ -214,6 +214,32 @@ def test_after_a_failure_there_is_what_was_confirmed() -> None:
     assert not heard.complete
 
 
+@pytest.mark.parametrize("error", [GraphError("no memory"), KeyboardInterrupt()])
+def test_what_was_said_before_a_round_failed_is_in_the_transcript(error: BaseException) -> None:
+    class Failing(FakeSession):
+        """Fails in the second second, after words that no call has returned."""
+
+        def push(self, samples: FloatArray) -> list[Event]:
+            self.said = FakeSession.push(self, samples)
+            if self.samples > SAMPLE_RATE:
+                raise error
+            return self.drain()
+
+        def drain(self) -> list[Event]:
+            said, self.said = self.said, []
+            return said
+
+    job = Pump(Failing(DecodeOptions()), Meter(live=False))  # type: ignore[arg-type]
+    if isinstance(error, KeyboardInterrupt):
+        heard = job.run(blocks_of(audio(2 * SAMPLE_RATE), [SAMPLE_RATE]), Interrupts())
+    else:
+        with pytest.raises(GraphError):
+            job.run(blocks_of(audio(2 * SAMPLE_RATE), [SAMPLE_RATE]), Interrupts())
+        heard = job.close()
+    assert [item for segment in heard.segments for item in segment.words] == [word(n) for n in range(3)]
+    assert heard.interrupted
+
+
 @given(
     samples=st.integers(0, 300),
     size=st.integers(1, 50),

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from scripted_model import ScriptedModel, Story, story, telling, time
+from scripted_model import ScriptedModel, Story, multilingual, story, telling, time
 from whispertide.decoding import token_search
 from whispertide.decoding.accept import GREEDY, Accept, Beam, Sampling
 from whispertide.decoding.draft import Reference
@@ -50,6 +50,18 @@ class TestDecoding:
         assert decoded(telling(WORDS), DecodeOptions(timestamps=False)).segments[0].end == 100 * FRAME_SAMPLES
         short = decoded(telling(WORDS), DecodeOptions(timestamps=False), duration=9_000)
         assert short.segments[0].end == short.segmentation.consumed == 9_000
+
+    @pytest.mark.parametrize("timestamps", [False, True])
+    @pytest.mark.parametrize("most", range(1, 8))
+    def test_a_text_that_is_cut_ends_with_a_whole_character(self, most: int, timestamps: bool) -> None:
+        said, tokenizer = "鬱鬯鼇", multilingual()  # two tokens each
+        told = [(tokenizer.timestamp_begin, 0)] * timestamps + story((said, 10), tokenizer=tokenizer)
+        model = ScriptedModel(lambda _: told, language="ja")
+        once = DecodeOptions(temperatures=(0.0,), timestamps=timestamps, max_tokens=most, word_timestamps=False)
+        found = decoded(model, once, language="ja")
+        assert found.text == said[: (most - timestamps) // 2]
+        assert found.tokens == tuple(token for token, _ in told[: 2 * len(found.text) + timestamps])
+        assert len(found.logprobs) == len(found.tokens)
 
     def test_what_is_fed_first(self) -> None:
         model = telling(WORDS)

@@ -1,9 +1,11 @@
 """Voices in files: a segment, and a subtitle, has those of one; each format says whose."""
 
 import json
+from itertools import pairwise
 
 from whispertide.formats.document import Document, OtherText, segment_words
 from whispertide.formats.files import render_json, render_jsonl, render_srt, render_txt, render_vtt
+from whispertide.formats.subtitles import cues
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
@@ -91,3 +93,14 @@ def test_translations_of_channels_have_their_speakers() -> None:
     document = json.loads(render_json(translated))
     assert [one["speaker"] for one in document["translations"]] == [2, 1]
     assert [one["speaker"] for one in document["corrections"]] == [2]
+
+
+def test_cues_of_voices_that_speak_at_once_are_shown_when_they_are_spoken() -> None:
+    """One that interrupts, on a channel of its own, is not shown after the long sentence, nor flashes that by."""
+    long = [Word(f" alpha{n}", n * S // 2, (n + 1) * S // 2, 0.9, 1) for n in range(20)]
+    others = [[word(f" beta{n}", at + n / 2, 2) for n in range(4)] for at in (2, 6)]
+    segments = [part for words in (long, *others) for part in segment_words(words)]
+    talk = Document(tuple(sorted(segments, key=lambda one: one.start)), duration=10 * S)
+    found = cues(talk)
+    assert [(cue.speaker, cue.start) for cue in found] == [(1, 0), (2, 2 * S), (1, 11 * S // 2), (2, 6 * S)]
+    assert all(one.end <= after.start for one, after in pairwise(found))

@@ -1,14 +1,15 @@
 """Where a turn's audio begins, by what the gate says."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from oracle import audio_between
+from oracle import audio_between, make_gate, speech
 from session_steps import RECIPE, TALK, confirmed, exact, kinds, push, said
 from whispertide.audio.vad import GateEvent, SpeechCertain, SpeechStarted, SpeechStopped
-from whispertide.events import Confirmed, Hypothesis, SpeechStart, SpeechStop, TurnEnd, Unheard
+from whispertide.events import Confirmed, Event, Hypothesis, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.session import Session
 from whispertide.types import SAMPLE_RATE, FloatArray, Span
 
@@ -102,3 +103,16 @@ def test_an_end_that_is_asked_for_is_no_click() -> None:
     session = Session(RECIPE, exact(), ScriptedGate([SpeechStarted(0, 1_000, is_certain=False)]))
     push(session, 0.75, 0.25)
     assert confirmed(session.flush()) == "one"
+
+
+@pytest.mark.parametrize("ended", [Session.flush, Session.finish])
+def test_a_word_that_is_being_spoken_where_the_end_is_asked_for_is_no_click(
+    ended: Callable[[Session], list[Event]],
+) -> None:
+    yes = speech(("yes", 1.0, 1.15))  # too short to be certain of a voice
+    session = Session(RECIPE, exact(yes), make_gate(yes))
+    events = push(session, 1.16, 0.02) + ended(session)
+    assert (confirmed(events), "unheard" in kinds(events)) == ("yes", False)
+    over = Session(RECIPE, exact(yes), make_gate(yes))
+    events = push(over, 1.5, 0.02) + ended(over)
+    assert (confirmed(events), "unheard" in kinds(events)) == ("", True)

@@ -3,6 +3,7 @@
 Overlap is shown by stages that wait for each other, not by clocks.
 """
 
+import gc
 import random
 import threading
 import time
@@ -11,6 +12,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -112,6 +114,35 @@ def test_a_round_is_encoded_while_the_one_before_it_is_decoded() -> None:
     rounds = [executor.begin(*bare_round(number)) for number in range(2)]
     assert [item.result().plan.id for item in rounds] == [0, 1]
     assert no_workers_are_left()
+
+
+def test_where_no_thread_can_be_had_the_other_rounds_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, start = PipelinedExecutor(Scripted(Oracle(()))), threading.Thread.start
+    first = executor.begin(*bare_round(0))
+
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError, match="new thread"):
+        executor.begin(*bare_round(1))
+    monkeypatch.setattr(threading.Thread, "start", start)
+    later = executor.begin(*bare_round(2))
+    assert [item._outcome.result(timeout=LONG).plan.id for item in (first, later)] == [0, 2]
+    assert no_workers_are_left()
+
+
+def test_nothing_is_kept_of_a_round_that_nobody_holds_any_more() -> None:
+    """Its audio and what the encoder left are megabytes, and sessions come and go."""
+    executor = PipelinedExecutor(Scripted(Oracle(())))
+    begun = [executor.begin(*bare_round(number)) for number in range(2)]
+    assert [item.result().plan.id for item in begun] == [0, 1]
+    assert no_workers_are_left()
+    kept = [ref(item) for item in begun]
+    begun.clear()
+    gc.collect()
+    assert [item() for item in kept] == [None, None]
+    assert executor.run(*bare_round(2)).plan.id == 2
 
 
 def test_rounds_keep_their_order_in_both_stages() -> None:

@@ -1,6 +1,7 @@
 """When the end of a turn is asked for, of what audio, and what is said of the answer."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -21,10 +22,10 @@ from whispertide.audio.vad import (
     SpeechStopped,
     TurnJudged,
 )
-from whispertide.errors import OptionError
+from whispertide.errors import GraphError, OptionError
 from whispertide.streaming.end_of_turn import TurnLimits
 from whispertide.streaming.turn_gate import ASKED_AT, TurnGate
-from whispertide.types import SAMPLE_RATE, Word, to_samples
+from whispertide.types import SAMPLE_RATE, FloatArray, Word, to_samples
 
 S = SAMPLE_RATE
 ONE = speech(("one", 1.024, 2.048))
@@ -140,6 +141,41 @@ def test_limits_may_change_while_it_runs() -> None:
     gate.limits = TurnLimits(threshold=0.5)
     (over,) = judged(gate.feed(audio_between(to_samples(2.5), to_samples(4.5))))
     assert over.confidence == 0.6
+
+
+@dataclass
+class FailingEar(ToldEar):
+    """Fails the first times that it is asked."""
+
+    fails: int = 2
+
+    def probability(self, audio: FloatArray) -> float:
+        if self.fails:
+            self.fails -= 1
+            raise GraphError("no memory")
+        return ToldEar.probability(self, audio)
+
+
+@pytest.mark.parametrize("portion", [160, BLOCK, 5000, 10 * S])
+def test_where_asking_fails_nothing_was_taken(portion: int) -> None:
+    """The same audio can be fed again: no sample is lost or heard twice, and no event is missing."""
+    ear, failed, at, end = FailingEar([0.0, 0.9]), 0, 0, 6 * S
+    gate, events = turn_gate(TWO, ear), list[GateEvent]()
+    while at < end:
+        samples, before = audio_between(at, min(at + portion, end)), gate.snapshot()
+        try:
+            events += gate.feed(samples)
+            at += len(samples)
+        except GraphError:
+            failed += 1
+            after = gate.snapshot()
+            assert (after.gate.judged, after.start, after.spoken) == (before.gate.judged, before.start, before.spoken)
+            assert after.audio.end == at
+    sound = ToldEar([0.0, 0.9])
+    assert failed == 2
+    assert events == turn_gate(TWO, sound).feed(audio_between(0, end))
+    for heard, expected in zip(ear.heard, sound.heard, strict=True):
+        np.testing.assert_array_equal(heard, expected)
 
 
 @pytest.mark.slow

@@ -51,12 +51,17 @@ class FakeSession:
     confirmed: int = 0
     seq: int = 0
     ended: bool = False
+    ingested: int = 0  # samples that no `push` has looked at
+
+    def ingest(self, samples: FloatArray) -> None:
+        self.ingested += len(samples)
 
     def push(self, samples: FloatArray) -> list[Event]:
         assert not self.ended
         assert samples.dtype == np.float32
         self.pushes.append(len(samples))
-        before, self.samples = self.samples, self.samples + len(samples)
+        before, self.samples = self.samples, self.samples + self.ingested + len(samples)
+        self.ingested = 0
         if self.fail_at is not None and self.samples >= self.fail_at * SAMPLE_RATE:
             raise GraphError("the graph decoder.onnx failed")
         events: list[Event] = []
@@ -86,6 +91,9 @@ class FakeSession:
         ]
 
     def collect(self) -> list[Event]:
+        return []
+
+    def drain(self) -> list[Event]:
         return []
 
     def close(self) -> None:

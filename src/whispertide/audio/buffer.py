@@ -108,6 +108,12 @@ class AudioBuffer:
         if len(self._data) > max(_MIN_CAPACITY, 4 * self._length):
             self._resize(2 * self._length)
 
+    def drop_after(self, sample: int) -> None:
+        """Forget everything from `sample` on. `AudioError` where that is not kept."""
+        if not self.start <= sample <= self.end:
+            raise AudioError(f"expected to drop audio from {self.start}..{self.end} on; got {sample}")
+        self._length = sample - self.start
+
     def clear(self, at: int) -> None:
         """Forget everything; the next sample appended is sample `at`."""
         self.start, self._length = at, 0

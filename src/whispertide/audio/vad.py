@@ -250,12 +250,14 @@ class SpeechGate:
 
     def finish(self) -> list[GateEvent]:
         """End the open utterance, if any, at the newest sample. Feeding may go on afterwards, with a new utterance."""
-        state = self._state
+        state, end = self._state, self.received
         if not state.is_open:
             return []
+        # What is cut off while it sounds like a voice is no click: nobody knows whether it would have gone on.
+        certain = [SpeechCertain(end)] if state.onset is not None else []
         # The pending samples belong to this utterance, too: the next one must not claim them again.
-        state.is_open, state.onset, state.floor = False, None, self.received
-        return [SpeechStopped(self.received, self.received)]
+        state.is_open, state.onset, state.floor = False, None, end
+        return [*certain, SpeechStopped(end, end)]
 
     def stop(self) -> list[GateEvent]:
         """End the open utterance, if any, in the pause that it has, however short, as if it were long enough."""

@@ -105,6 +105,7 @@ class Pump:
 
     def _close(self) -> None:
         self.session.close()
+        self._take(self.session.drain())  # of the rounds before the one that has failed, or was given up
         if self.translating is not None:
             self.translating.close()
 

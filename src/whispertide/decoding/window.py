@@ -18,6 +18,7 @@ from whispertide.decoding.rules import build_rules
 from whispertide.decoding.search import Guard, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
 from whispertide.decoding.token_search import build_search
+from whispertide.decoding.token_words import whole_characters
 from whispertide.decoding.word_repairs import SpokenSegment, place_words, within
 from whispertide.options import DecodeOptions, Task
 from whispertide.types import FRAME_SAMPLES
@@ -88,12 +89,16 @@ def decode_window(
         search = build_search(prompt, rules, options, temperature=temperature, draft=draft, guards=guards)
         found = run_search(search, model.decoder(encoded))
         steps += found.steps
-        text = tokenizer.decode(found.best.tokens).strip()
+        tokens = found.best.tokens
+        # A text that was cut may end inside a character.
+        if found.best.stop != "end_of_text" and tokens and tokens[-1] < tokenizer.eot:
+            tokens = tokens[: whole_characters(tokenizer, tokens)]
+        text = tokenizer.decode(tokens).strip()
         return WindowResult(
-            tokens=found.best.tokens,
-            logprobs=found.best.logprobs,
+            tokens=tokens,
+            logprobs=found.best.logprobs[: len(tokens)],
             text=text,
-            segmentation=split_segments(found.best.tokens, tokenizer.timestamp_begin, samples),
+            segmentation=split_segments(tokens, tokenizer.timestamp_begin, samples),
             avg_logprob=found.best.avg_logprob,
             no_speech_prob=found.no_speech_prob,
             compression_ratio=compression_ratio(text),

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import merge
 from itertools import accumulate, pairwise
 
 from whispertide.formats.document import Document, Limits, is_inseparable, segment_words
@@ -107,7 +108,15 @@ def cues(document: Document, clean: Callable[[str], str] = str, options: Subtitl
         whole = Word(segment.text, segment.start, segment.end, speaker=segment.speaker)
         alone = _units([whole], clean, document.language)
         found += [alone] if alone and _stays(alone, options) else _cut(alone, options)
-    return _time_cues([*found, *_cut(run, options)], options)
+    return _time_cues(_by_time([*found, *_cut(run, options)]), options)
+
+
+def _by_time(found: Sequence[Sequence[_Unit]]) -> list[Sequence[_Unit]]:
+    """Cues of voices that speak at once in the order in which they begin; those of one voice stay in theirs."""
+    voices: dict[int | None, list[Sequence[_Unit]]] = {}
+    for units in found:
+        voices.setdefault(units[0].speaker, []).append(units)
+    return list(merge(*voices.values(), key=_start))
 
 
 # --- words -> units --------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ Knows threads; knows no policy and no session.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from typing import Any, ClassVar
+from weakref import ref
 
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
@@ -45,7 +46,6 @@ class PipelinedRound:
         self._after = after
         self._audio = audio
         self._options = options
-        self._guards = (_Cancellation(self),)
         self._before = before
         self._outcome: Future[RoundResult[Any]] = Future()
         self._cancelled = threading.Event()
@@ -83,7 +83,7 @@ class PipelinedRound:
                 self.state = opened.encoded.state
             self._between()
             self._check_between(stages, opened)
-            found = stages.decode(self.plan, opened, self._options, self._guards)
+            found = stages.decode(self.plan, opened, self._options, (_Cancellation(self),))
             # A round with nothing to hear has no state of its own, and the one that it was given is still good.
             self._outcome.set_result(replace(found, state=self.state))
         except BaseException as error:  # it belongs to whoever waits for the result
@@ -146,7 +146,8 @@ class PipelinedExecutor:
 
     def __init__(self, stages: Staged) -> None:
         self.stages = stages
-        self._newest: PipelinedRound | None = None
+        # Not kept alive: of a round that is done, and that no session holds, nobody has to wait for anything.
+        self._newest: Callable[[], PipelinedRound | None] = lambda: None
         self._lock = threading.Lock()
 
     def begin(
@@ -159,10 +160,11 @@ class PipelinedExecutor:
     ) -> PipelinedRound:
         """Begin to hear `audio` ([len(plan.window)] samples, not to be written to); returns at once."""
         of_session = after if isinstance(after, PipelinedRound) else None
-        with self._lock:
-            # Under the lock, so that no two rounds follow the same one.
-            begun = self._newest = self.rounds(plan, audio, options, state, of_session, self._newest)
-        threading.Thread(target=begun.run, args=(self.stages,), name="round").start()
+        with self._lock:  # so that no two rounds follow the same one
+            begun = self.rounds(plan, audio, options, state, of_session, self._newest())
+            threading.Thread(target=begun.run, args=(self.stages,), name="round").start()
+            # Not before: where there is no room for a thread, nobody must wait for a round that never runs.
+            self._newest = ref(begun)
         return begun
 
     def run(

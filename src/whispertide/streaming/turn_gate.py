@@ -72,14 +72,17 @@ class TurnGate:
     def feed(self, samples: FloatArray) -> list[GateEvent]:
         """Judge the next `samples` [n]; returns the starts and stops of utterances, and what is heard of turns.
 
-        Raises what the `EndOfTurn` raises.
+        Raises what the `EndOfTurn` raises; then nothing was taken, and the same samples can be fed again.
         """
+        state, gate, received = replace(self._state), self._gate.snapshot(), self._gate.received
         self._state.audio.append(samples)
-        events: list[GateEvent] = []
-        # Block by block, since a pause is judged where it is so long and not where a portion ends.
-        first = BLOCK - self._gate.received % BLOCK
-        for start, end in pairwise((0, *range(first, len(samples), BLOCK), len(samples))):
-            events += self._judge(self._gate.feed(samples[start:end]))
+        try:
+            events = self._judge_blocks(samples)
+        except BaseException:  # also an interrupt
+            state.audio.drop_after(received)
+            self._state = state
+            self._gate.restore(gate)
+            raise
         self._state.audio.drop_before(max(0, self._gate.received - self._ear.longest - BLOCK))
         return events
 
@@ -98,6 +101,14 @@ class TurnGate:
         """Go on from `state`."""
         self._state = state.copy()
         self._gate.restore(state.gate)
+
+    def _judge_blocks(self, samples: FloatArray) -> list[GateEvent]:
+        """Block by block, since a pause is judged where it is so long and not where a portion ends."""
+        events: list[GateEvent] = []
+        first = BLOCK - self._gate.received % BLOCK
+        for start, end in pairwise((0, *range(first, len(samples), BLOCK), len(samples))):
+            events += self._judge(self._gate.feed(samples[start:end]))
+        return events
 
     def _judge(self, events: list[GateEvent]) -> list[GateEvent]:
         """The events of a block, with what there is to say of the turn after them."""

@@ -1,3 +1,5 @@
+import pytest
+
 from each_row import each_row
 from whispertide.methods.attention.single_pass import fit_context
 
@@ -40,3 +42,18 @@ def test_without_spaces_context_loses_characters_from_the_front() -> None:
 def test_without_spaces_characters_stay_whole_where_one_is_several_tokens() -> None:
     tokens = fit_context(lambda text: list(text.encode()), "", "一二三四", 8, static=True, spaced=False)
     assert bytes(tokens).decode() == " 三四"
+
+
+@pytest.mark.parametrize("spaced", [True, False])
+def test_a_prompt_as_long_as_a_book_costs_no_more_than_what_fits(spaced: bool) -> None:
+    read = 0
+
+    def encode(text: str) -> list[int]:
+        nonlocal read
+        read += len(text)
+        return letters(text)
+
+    book = "It was the best of times. " * 40_000
+    tokens = fit_context(encode, book, "", 12, static=True, spaced=spaced)
+    assert "".join(map(chr, tokens)) == (" of times." if spaced else " t of times.")
+    assert read < 20_000

@@ -1,5 +1,7 @@
 """The window of AlignAtt and `tide`: which words it holds, and which audio it keeps."""
 
+import pytest
+
 from policy_rounds import S, word
 from whispertide.decoding.token_words import TokenWord
 from whispertide.methods.attention.forced_window import AFTER_WORD, CONTEXT_CHARS, SKIPPED, UNSETTLED, ForcedWindow
@@ -94,22 +96,29 @@ def test_what_a_decode_has_not_heard_stays_for_another() -> None:
 class TestTooLong:
     def test_a_window_that_fits_is_left_alone(self) -> None:
         state = window(1)
-        assert state.shorten(5 * S, 6 * S, least=S, cut_short=False, loop_guard=True) == []
+        assert state.shorten(5 * S, 6 * S, least=S, frontier=5 * S, cut_short=False, loop_guard=True) == []
         assert state.start == 0
 
     def test_old_words_are_confirmed_for_room(self) -> None:
         state = window(0, words=[*WORDS, word("five", 7.0, 7.4)])
         state.note_attended(100)
         state.ends += [S, 6 * S]
-        forced = state.shorten(8 * S, 6 * S, least=2 * S, cut_short=False, loop_guard=True)
+        forced = state.shorten(8 * S, 6 * S, least=2 * S, frontier=8 * S, cut_short=False, loop_guard=True)
         assert (texts(forced), texts(list(state.guess))) == (" one two three four", " five")
         assert state.start == align_down(WORDS[3].start - MARGIN)  # heard again, it ties the next round to this one
         assert (texts(state.words), state.context) == (" four", " one two three")
         assert (state.attended, state.ends) == (None, [6 * S])
 
+    @pytest.mark.parametrize(("frontier", "start"), [(8, 6), (6, 5), (4, 3), (1, 2)])
+    def test_no_audio_goes_in_which_no_word_could_be_heard_yet(self, frontier: int, start: int) -> None:
+        """But for the room that must be made."""
+        state = window(0, words=WORDS[:1])
+        state.shorten(8 * S, 6 * S, least=2 * S, frontier=frontier * S, cut_short=False, loop_guard=True)
+        assert state.start == start * S
+
     def test_of_what_is_unheard_no_more_goes_than_must(self) -> None:
         state = ForcedWindow.begin(0)
-        assert state.shorten(8 * S, 6 * S, least=4 * S, cut_short=True, loop_guard=True) == []
+        assert state.shorten(8 * S, 6 * S, least=4 * S, frontier=8 * S, cut_short=True, loop_guard=True) == []
         assert state.start == 2 * S
 
 

@@ -16,7 +16,7 @@ from oracle import audio_between, make_gate
 from pilot_oracle import PilotOracle, scored
 from test_session_properties import said
 from whispertide.audio.pcm import to_int16
-from whispertide.methods.pilot.hybrid import HybridExecutor, hybrid_executor, server_here
+from whispertide.methods.pilot.hybrid import HybridExecutor, HybridStages, hybrid_executor, server_here
 from whispertide.methods.pilot.offramp import Hybrid, Offramp
 from whispertide.methods.pilot.pilot import Pilot, Scores
 from whispertide.methods.pilot.remote import Remote, Server, wav
@@ -94,6 +94,14 @@ def test_without_a_server_everything_is_heard_here(monkeypatch: pytest.MonkeyPat
     for name, value in {"": "http://host:1", "_MODEL": "large", "_KEY": "key"}.items():
         monkeypatch.setenv(f"WHISPERTIDE_REMOTE{name}", value)
     assert server_here(3) == Server("http://host:1", "large", "key", 3)
+
+
+def test_executors_share_the_connection_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a thread of its own, which would outlive the executor."""
+    monkeypatch.setenv("WHISPERTIDE_REMOTE", "http://127.0.0.1:9")
+    made = [hybrid_executor(Local(PilotOracle(WORDS)), Hybrid(threshold=2 + n)).stages for n in range(3)]
+    assert len({id(each.remote) for each in made if isinstance(each, HybridStages)}) == 1
+    assert {each.offramp.threshold for each in made if isinstance(each, HybridStages)} == {2.0, 3.0, 4.0}
 
 
 # --- what fails -------------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class LocalAgreement(Bounded):
 
     @property
     def usual_s(self) -> float:
-        """The usual limit of windows, in samples."""
+        """The usual limit of windows."""
         return self.trim_s
 
     def start(self, at: int, after: AgreementState | None = None) -> AgreementState:

@@ -126,8 +126,9 @@ class AlignAtt(Attending):
         if cut_short:  # what is unheard is worth more than room for a large step, which can be taken in two
             reserve = min(reserve, self.hard_cap // 8)
         longest = self.hard_cap - reserve
+        frontier = end - self.margin * FRAME_SAMPLES
         # The oldest first; the newest round's audio stays in any case.
         while len(state.ends) > 1 and end - state.start > longest:
-            state.cut(state.ends.pop(0), keep_from, frontier=end - self.margin * FRAME_SAMPLES)
-        least = max(reserve, self.hard_cap // 8)
-        return state.shorten(end, longest, least=least, cut_short=cut_short, loop_guard=self.loop_guard)
+            state.cut(state.ends.pop(0), keep_from, frontier=frontier)
+        least, guard = max(reserve, self.hard_cap // 8), self.loop_guard
+        return state.shorten(end, longest, least=least, frontier=frontier, cut_short=cut_short, loop_guard=guard)

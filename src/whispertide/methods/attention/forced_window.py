@@ -112,9 +112,11 @@ class ForcedWindow:
             wanted = min(wanted, self.words[-1].start - MARGIN)
         self.move(wanted)
 
-    def shorten(self, end: int, longest: int, *, least: int, cut_short: bool, loop_guard: bool) -> list[TokenWord]:
+    def shorten(
+        self, end: int, longest: int, *, least: int, frontier: int, cut_short: bool, loop_guard: bool
+    ) -> list[TokenWord]:
         """Gain at least `least` samples where the window up to `end` is too long still; returns words that had to be
-        confirmed for that, certain or not.
+        confirmed for that, certain or not. Words up to `frontier` could be heard.
         """
         forced: list[TokenWord] = []
         if end - self.start > longest:
@@ -124,7 +126,7 @@ class ForcedWindow:
                 made = forced_cut([word.word for word in self.guess], Span(self.start, end), least)
                 forced = self.confirm(self.guess, made.confirm, loop_guard=loop_guard)
                 self.attended = None
-                self.move(made.cut)
+                self.move(min(made.cut, max(frontier - UNSETTLED, self.start + least)))
         self.ends = [at for at in self.ends if at > self.start]
         return forced
 

@@ -123,7 +123,7 @@ class Grounded(AttendingEnds):
 
     @property
     def usual_s(self) -> float:
-        """The usual limit of windows, in samples, without what is new."""
+        """The usual limit of windows, without what is new."""
         return self.carry_most_s
 
     @property

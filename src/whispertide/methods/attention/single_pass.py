@@ -35,6 +35,7 @@ from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, N_SAMPLES, SAMPLE_RATE,
 
 _LOG_MEL = "log_mel"  # in the state of an encoder that hears every window by itself: the `Columns` that are known
 UNHEARD = SAMPLE_RATE  # so much audio after the last word may be the pause that ended the utterance
+_LONGEST_TOKEN = 128  # characters, in any of OpenAI's vocabularies
 RETRY_TOKENS_PER_S = 1.5  # speech is denser; until then a retried decode may not end (NPUsper)
 
 
@@ -365,8 +366,14 @@ def fit_context(
 
 def _end_of(encode: Callable[[str], list[int]], text: str, most: int, *, spaced: bool) -> tuple[int, ...]:
     """Tokens of as many of the last words as fit."""
+    if most <= 0:
+        return ()
     words, space = (text.split(), " ") if spaced else (list(text), "")
-    tokens = encode(" " + text) if text and most > 0 else []
+    # More cannot fit, and a prompt may be a book: a word is a token at least.
+    if len(words) > (longest := most if spaced else most * _LONGEST_TOKEN):
+        words = words[-longest:]
+        text = space.join(words).lstrip()
+    tokens = encode(" " + text) if text else []
     while words and len(tokens) > most:
         # A token is at most a few words or characters: drop several at once where there are many.
         words = words[max(1, (len(tokens) - most) // 8) :]

@@ -190,7 +190,7 @@ class Tide(AttendingEnds):
 
     @property
     def usual_s(self) -> float:
-        """The usual limit of windows, in samples."""
+        """The usual limit of windows."""
         return self.window_s
 
     def start(self, at: int, after: TideState | None = None) -> TideState:
@@ -365,18 +365,19 @@ class Tide(AttendingEnds):
         is full.
         """
         end, level = result.plan.window.end, result.plan.level
+        frontier = end - self.margin * FRAME_SAMPLES
         cut_short = result.heard is not None and result.heard.stops_short(self.no_speech)
         if level >= 3 or end - window.start > self.window:
             carry = 1 if level >= 3 else self.carry
             in_front = window.words[-carry].start - MARGIN if len(window.words) >= carry else window.start
             keep_from = window.keep_from(end, step, cut_short=cut_short)
-            window.cut(max(in_front, end - self.window), keep_from, frontier=end - self.margin * FRAME_SAMPLES)
+            window.cut(max(in_front, end - self.window), keep_from, frontier=frontier)
         # Room for the audio of the next round, but what is unheard is worth more than room for a large step, which can
         # be taken in two. Never more than half, or after one long step there would be no window left to hear.
         least = self.hard_cap // 8
         reserve = least if cut_short else min(max(step, least), self.hard_cap // 2)
-        longest = self.hard_cap - reserve
-        return window.shorten(end, longest, least=reserve, cut_short=cut_short, loop_guard=self.loop_guard)
+        longest, guard = self.hard_cap - reserve, self.loop_guard
+        return window.shorten(end, longest, least=reserve, frontier=frontier, cut_short=cut_short, loop_guard=guard)
 
     def _commit(
         self, state: TideState, judged: Judgement, confirmed: Sequence[TokenWord], plan: RoundPlan, *, reopened: bool

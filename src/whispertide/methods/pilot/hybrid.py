@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -239,7 +240,13 @@ def hybrid_executor(local: Staged, where: Hybrid) -> HybridExecutor:
     server = server_here(where.tries)
     if server is None:
         return HybridExecutor(local)
-    return HybridExecutor(HybridStages(local, Remote(server), where.decides(), where.remote_s, where.early))
+    return HybridExecutor(HybridStages(local, _remote(server), where.decides(), where.remote_s, where.early))
+
+
+@cache
+def _remote(server: Server) -> Remote:
+    """The one connection to a server, for all executors: it has a thread, which outlives them."""
+    return Remote(server)
 
 
 def server_here(tries: int = 2) -> Server | None:

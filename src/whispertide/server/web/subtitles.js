@@ -51,7 +51,15 @@ export function cues(segments, language, clean = (text) => text) {
       for (const unit of unitsOf(phrase.words, clean, language, run.at(-1)?.text ?? "")) run.push(unit);
     }
   }
-  return timed([...found, ...cut(run)]);
+  return timed(byTime([...found, ...cut(run)]));
+}
+
+/** Cues of voices that speak at once in the order in which they begin; those of one voice stay in theirs. */
+function byTime(found) {
+  const voices = new Map(found.map(([{ speaker }]) => [speaker, []]));
+  for (const units of found) voices.get(units[0].speaker).push(units);
+  const sooner = (one, other) => (startOf(other[0]) < startOf(one[0]) ? other : one);
+  return found.map(() => [...voices.values()].filter(({ length }) => length).reduce(sooner).shift());
 }
 
 // --- words -> units
