@@ -81,6 +81,15 @@ def test_the_next_window_begins_where_the_last_word_was_attended_to_and_not_wher
     assert play.plan(6).window.start == S
 
 
+def test_the_next_window_does_not_begin_within_a_long_word_that_attended_to_its_beginning() -> None:
+    """base's "circumstances" is one token; its second half was heard as the same word once more, in a reading."""
+    play = Play(tide(reopen_s=1.2))
+    play.round(2.8, attended("circumstances", 0.84, 1.96, 1.02))
+    assert not play.round(3).goes_on, "that is a second after its end, and two after what it attended to"
+    assert play.round(3.3).goes_on
+    assert 1.8 * S <= play.plan(4).window.start <= 1.96 * S
+
+
 def test_the_next_window_never_begins_in_front_of_the_last_word() -> None:
     """Where its last piece attended to what was said before it; else that would be heard and confirmed again."""
     play = Play(tide(reopen_s=1.2))

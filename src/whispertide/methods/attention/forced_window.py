@@ -17,6 +17,7 @@ from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, Span, align_down
 
 UNSETTLED = SAMPLE_RATE  # so much audio before the frontier may hold a word of which nothing was heard yet
 AFTER_WORD = SAMPLE_RATE // 5  # a cut in a pause keeps this far from the word before it
+LETTER = SAMPLE_RATE // 15  # of a word, as people speak
 SKIPPED = SAMPLE_RATE  # of audio that rounds cannot hear, at a time
 CONTEXT_CHARS = 1200  # of text before the window is remembered; more than fits into the text context
 
@@ -64,6 +65,18 @@ class ForcedWindow:
     def said_to(self) -> int:
         """The sample at which audio without confirmed words begins."""
         return self.heard_to + (AFTER_WORD if self.words else 0)
+
+    @property
+    def over_by(self) -> int:
+        """The sample at which the last confirmed word is over.
+
+        A long word of one token may attend to its beginning alone, so the place of its end counts, too; but only as far
+        as such a word lasts, since the last word of a text is placed over all that comes after it.
+        """
+        if not self.words:
+            return self.start
+        last = self.words[-1]
+        return max(self.heard_to, min(last.end, self.heard_to + LETTER * len(last.word.text.strip())))
 
     def step(self, end: int) -> int:
         """The amount of new audio in a round that ends at `end`, in samples."""
@@ -140,7 +153,7 @@ class ForcedWindow:
 
     def reopen(self, end: int, *, loop_guard: bool) -> list[TokenWord]:
         """Begin after all that was confirmed, or at `end`, without text in front; the guess is confirmed."""
-        self.start = max(self.start, align_down(min(self.said_to, end)))
+        self.start = max(self.start, align_down(min(max(self.said_to, self.over_by), end)))
         confirmed = self.confirm(self.guess, len(self.guess), loop_guard=loop_guard)
         self.words, self.context, self.attended = [], "", None
         self.ends = [at for at in self.ends if at > self.start]

@@ -355,7 +355,7 @@ class Tide(AttendingEnds):
             return False
         if heard is None or heard.halt is not None or heard.no_speech_prob > self.no_speech:
             return False
-        rest = result.plan.window.end - window.heard_to
+        rest = result.plan.window.end - window.over_by
         if heard.stop == "end_of_text" and rest > self.reopen:
             return True
         return self.loop_guard and heard.loops and rest > UNSETTLED
