@@ -90,7 +90,7 @@ def while_recording(tab: Page) -> None:
 
 
 def while_watched(tab: Page) -> None:
-    """Others read along: over a picture, and on a phone."""
+    """Captions for viewers: over a picture, and on a phone."""
     tab.click("#share-show")
     tab.click("#share-open")
     tab.wait("Boolean(document.querySelector('#share-code svg'))")
@@ -113,7 +113,7 @@ def while_watched(tab: Page) -> None:
 
 
 def while_playing(tab: Page, recording: Path) -> None:
-    """The recording was read as a file, and plays from a word on."""
+    """The recording is transcribed as a file, and plays from a word on."""
     look(tab, 1100, 640, "dark")
     tab.evaluate("window.confirm = () => true")
     tab.click("#clear")

@@ -93,7 +93,7 @@ def apart_options(options: DecodeOptions | None, channels: int = 2) -> DecodeOpt
     check_range("channels", channels, 2, MAX_CHANNELS)
     options = options or DecodeOptions()
     if options.speakers:
-        raise OptionError("expected channels apart, where each is a speaker, or `speakers` to be told apart; got both")
+        raise OptionError("expected separate channels, one speaker each, or `speakers` to be told apart; got both")
     return replace(options, word_timestamps=True)
 
 

@@ -187,8 +187,8 @@ class SessionState:
         if limit <= utterance.last_end and limit < self.recipe.policy.limit(utterance.policy):
             window_s = seconds(utterance.last_end - utterance.keep_from)
             raise OptionError(
-                f"expected room for the {window_s:.1f} s of the utterance that are being heard; got windows of at most "
-                f"{recipe.policy.hard_cap_s:g} s: change them after its end"
+                f"expected room for the {window_s:.1f} s of the utterance that is being decoded; got windows of at "
+                f"most {recipe.policy.hard_cap_s:g} s: change them after its end"
             )
 
     def copy(self) -> "SessionState":

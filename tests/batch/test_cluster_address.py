@@ -12,7 +12,7 @@ from whispertide.errors import AddressError
 from whispertide.options import DecodeOptions, EngineOptions
 
 SETUP = Setup("nano.en", None, EngineOptions(), DecodeOptions(), "txt", "")
-EXPECTED = "expected a Ray cluster at {}; nobody answers there .*`ray start --head`"
+EXPECTED = "expected a Ray cluster at {}; nothing answers there .*`ray start --head`"
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="it is no file, but a device or a folder"):
+    with pytest.raises(CheckpointError, match="it is not a file, but a device or a folder"):
         read_json(tmp_path)
 
 

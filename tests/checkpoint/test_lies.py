@@ -125,7 +125,7 @@ def test_a_text_that_stands_for_no_bytes(write_model: WriteModel) -> None:
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in tokenizer["model"]["merges"]]
     tokenizer["model"]["merges"] = [pair for pair in pairs if "".join(pair) != text and text not in pair]
     path.write_text(json.dumps(tokenizer))
-    with pytest.raises(CheckpointError, match=r"token id 50000 .* which are no bytes"):
+    with pytest.raises(CheckpointError, match=r"token id 50000 .* which are not bytes"):
         Tokenizer.from_folder(folder, 51_864).token_bytes(50_000)
 
 

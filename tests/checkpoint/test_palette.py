@@ -62,8 +62,8 @@ def test_values() -> None:
         ({"indices": np.zeros(6, np.uint8)}, "bytes of indices"),
         ({"gaps": gaps_of(np.array([6]))}, "an outlier at 6 of 6"),
         ({"gaps": gaps_of(np.array([1, 2]))}, "1 outliers with 2 places"),
-        ({"outliers": np.array([np.inf], np.float16)}, "no finite numbers"),
-        ({"palettes": np.full((2, 2), np.nan, np.float16)}, "no finite numbers"),
+        ({"outliers": np.array([np.inf], np.float16)}, "not finite numbers"),
+        ({"palettes": np.full((2, 2), np.nan, np.float16)}, "not finite numbers"),
     ],
 )
 def test_parts_that_do_not_fit(change: dict[str, object], message: str) -> None:

@@ -216,7 +216,7 @@ def tensor_pickle(storage: tuple[Any, ...], *view: Any) -> bytes:
         ((0, (5,), (1,)), "more than 4 numbers"),
         ((1, (4,), (1,)), "beyond its storage"),
         ((0, (2, 2), (3, 1)), "beyond its storage"),
-        ((-1, (4,), (1,)), "no counts"),
+        ((-1, (4,), (1,)), "not counts"),
         ((3, (4,), (-1,)), "strides"),
         ((0, (4,), (1, 1)), "strides"),
         ((0, (2.0,), (1,)), "shape"),

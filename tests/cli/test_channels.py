@@ -178,7 +178,7 @@ def test_a_translator_that_fails_is_told_of_each_channel_and_costs_nothing_else(
         result = run("transcribe", call, "--multichannel", "--pace", "max", *asking(chat.url))
     assert result.exit_code == 0
     told = " ".join(result.stderr.split())
-    assert all(f"warning: channel {number}: translations fail, captions go on" in told for number in (1, 2))
+    assert all(f"warning: channel {number}: translations fail, captions continue" in told for number in (1, 2))
     assert len(result.stdout.splitlines()) == 2
 
 

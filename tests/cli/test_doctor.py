@@ -25,7 +25,7 @@ from whispertide.tuning.speed import Speed
 
 MACHINE = Machine("Linux x86_64", "3.11.7", 2, ["cpu"], {"whispertide": "0.1.0"}, [], "none found")
 SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
-WHY = "bare windows, because this checkpoint has heard short ones"
+WHY = "bare windows, because this checkpoint was trained on short windows"
 FRAMED = Framed(as_tuned(get_recipe("tide")), WHY)
 LIVE = [LiveEstimate("nano.en", "whisper-streaming", 0.2, 0.2, 0.25, True)]
 GOOD = Parity("int8 engine", "own fp32", 0.5, 0.1, 0.98, QUANTISED)
@@ -126,7 +126,7 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
 @pytest.mark.parametrize(
     ("knows", "encode_s", "said"),
     [
-        (True, 9.0, "bare windows, because this checkpoint has heard short ones"),
+        (True, 9.0, "bare windows, because this checkpoint was trained on short windows"),
         (
             False,
             0.12,

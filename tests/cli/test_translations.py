@@ -107,7 +107,7 @@ def test_a_translator_that_fails_costs_nothing_else(
     with chat_server(fails(401, "who are you?")) as chat:
         result = run("transcribe", talk, *stream, "-o", tmp_path / "talk.txt", *asking(chat))
     assert result.exit_code == 0
-    assert "warning: translations fail, captions go on" in result.stderr.replace("\n", " ")
+    assert "warning: translations fail, captions continue" in result.stderr.replace("\n", " ")
     assert "who are you?" in result.stderr
     assert " ".join((tmp_path / "talk.txt").read_text().split()) == LINE
     assert (tmp_path / "talk.fr.txt").read_text() == ""

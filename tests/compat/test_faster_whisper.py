@@ -314,7 +314,7 @@ def test_local_files_only(loads: Loads, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_an_english_model(model: WhisperModel) -> None:
     assert (model.is_multilingual, model.supported_languages) == (False, ["en"])
-    with pytest.warns(UserWarning, match="knows English only: language='de' has no effect"):
+    with pytest.warns(UserWarning, match="supports only English: language='de' has no effect"):
         info = model.transcribe(np.zeros(100, np.float32), language="de")[1]
     assert (info.language, info.language_probability, info.all_language_probs) == ("en", 1.0, None)
     with pytest.raises(OptionError, match="translate"):

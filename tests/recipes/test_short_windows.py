@@ -52,11 +52,11 @@ class Stopwatch:
 def test_a_checkpoint_that_knows_short_windows_gets_them_unmeasured() -> None:
     framed = choose_framing(TIDE, knows_short=True, costs=never)
     assert framed.recipe == TIDE.replace(framing=BARE, shift_guard=False)
-    assert framed.why == "bare windows, because this checkpoint has heard short ones"
+    assert framed.why == "bare windows, because this checkpoint was trained on short windows"
     assert framed.recipe == as_tuned(TIDE)
 
 
-WHY = "padding of merged frames and the backward-shift guard, because this checkpoint has not heard short windows"
+WHY = "padding of merged frames and the backward-shift guard, because this checkpoint was not trained on short windows"
 
 
 def test_any_other_hears_merged_padding_and_is_guarded() -> None:

@@ -263,7 +263,7 @@ def test_a_journal_that_is_older_than_what_was_told_is_given_up(
 
     asyncio.run(run())
     lines = [record.getMessage() for record in caplog.records if "older than" in record.getMessage()]
-    assert lines == ["the journal is older than what clients were told; its sessions cannot go on"]
+    assert lines == ["the journal is older than what clients received; its sessions cannot be resumed"]
 
 
 @pytest.mark.parametrize("command", [Flush(), Clear(), Finish(), Configure({"step_s": 2.0})])

@@ -78,7 +78,7 @@ def test_nothing_is_told_that_is_not_written(tmp_path: Path, caplog: pytest.LogC
     caplog.set_level(logging.WARNING)
     asyncio.run(run())
     lines = [record.getMessage() for record in caplog.records if "journal" in record.getMessage()]
-    assert lines == ["the journal cannot be written; its sessions wait", "the journal is written again"]
+    assert lines == ["the journal cannot be written; its sessions wait", "the journal can be written again"]
 
 
 async def test_audio_that_was_here_but_not_written_is_not_taken_twice(tmp_path: Path) -> None:

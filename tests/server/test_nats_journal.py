@@ -157,7 +157,7 @@ def test_captions_go_on_without_nats(nats: Nats, caplog: pytest.LogCaptureFixtur
 
     asyncio.run(run())
     lines = [record.getMessage() for record in caplog.records if "the journal" in record.getMessage()]
-    failing, written = "the journal cannot be written; its sessions are not durable", "the journal is written again"
+    failing, written = "the journal cannot be written; its sessions are not durable", "the journal can be written again"
     assert lines[:2] == [failing, written]
 
 

@@ -61,7 +61,7 @@ def test_who_fails_is_told_of_nothing_more_and_the_others_are(
     assert (observers.dropped, "broken" in observers, "whole" in observers) == ({"broken"}, False, True)
     assert broken.calls == ([] if name == "closed" else ["closed"]), "it may give back what it holds"
     assert whole.calls[-1] == "told"
-    assert failures(caplog) == ["the broken of a session failed; it goes on without"]
+    assert failures(caplog) == ["the broken of a session failed; it continues without it"]
 
 
 def test_who_is_added_again_counts_as_whole() -> None:
@@ -119,5 +119,5 @@ async def test_captions_go_on_without_their_translation(
     assert complete(one.events)
     assert one.text == TEXT
     told = [event.message for event in one.events if isinstance(event, Error)]
-    assert told == ["translations fail, captions go on: the server made a mistake"]
+    assert told == ["translations fail, captions continue: the server made a mistake"]
     assert len(failures(caplog)) == 1

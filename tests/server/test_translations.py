@@ -107,7 +107,7 @@ async def test_a_failure_is_told_once_and_costs_no_caption(problem: Answer, capl
     assert complete(one.events)
     assert one.text == TEXT
     first, *others = errors(one.events)
-    assert first == "translations fail, captions go on: there are none in this session"
+    assert first == "translations fail, captions continue: there are none in this session"
     (reason,) = [line.__dict__["problem"] for line in caplog.records if line.getMessage() == "translations fail"]
     assert reason.startswith(f"llm at {chat.url}"), "for the operator alone"
     assert all("no translation" in message for message in others)
@@ -219,7 +219,7 @@ async def test_after_a_restart_without_a_translator_the_client_is_told(tmp_path:
     async with served(replace(limited(), journal=str(tmp_path))) as (server, _), client(server, back(one)) as again:
         await again.rest()
     assert complete([*one.events, *again.events])
-    assert "this server has none any more" in errors(again.events)[0]
+    assert "this server no longer has one" in errors(again.events)[0]
 
 
 async def test_a_session_that_is_dropped_asks_for_nothing_more() -> None:

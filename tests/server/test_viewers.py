@@ -305,7 +305,7 @@ async def test_captions_that_fail_close_their_viewers_and_the_speaker_can_share_
     assert speaker.text == TEXT
     assert len(speaker.said("problem")) == 1, "the address is open again"
     (line,) = [line for line in caplog.records if line.levelno >= logging.ERROR]
-    assert line.getMessage() == "the broadcast of a session failed; it goes on without"
+    assert line.getMessage() == "the broadcast of a session failed; it continues without it"
 
 
 async def test_a_viewer_whose_captions_cannot_be_written_is_told(

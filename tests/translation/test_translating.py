@@ -152,7 +152,7 @@ def test_an_outage_is_told_once_and_its_sentences_come_later() -> None:
     translating.take(TURN_END)
     events = everything(translating)
     assert len(errors(events)) == 1
-    assert "captions go on: sentences wait until it answers (status 500)" in errors(events)[0]
+    assert "captions continue: sentences wait until it answers (status 500)" in errors(events)[0]
     assert " ".join(texts(events)).replace("FR: ", "") == "ONE. TWO. THREE"
 
 
@@ -190,7 +190,7 @@ def test_a_text_without_an_answer_is_left_out() -> None:
     events = everything(translating)
     assert texts(events) == ["FR: THREE."]
     assert [message.split(" (")[0] for message in errors(events)] == [
-        "translations fail, captions go on: this sentence is left out",
+        "translations fail, captions continue: this sentence is left out",
         "2 sentences have no translation",
     ]
 

@@ -97,10 +97,10 @@ def test_one_voice_is_held_out_by_halves() -> None:
 
 
 def test_too_little_is_no_rule() -> None:
-    with pytest.raises(OptionError, match="take more audio"):
+    with pytest.raises(OptionError, match="use more audio"):
         fit_rule([made_up(50, "a", 0)])
     same = made_up(300, "a", 0)
-    with pytest.raises(OptionError, match="take more audio"):
+    with pytest.raises(OptionError, match="use more audio"):
         fit_rule([replace(same, stayed=(True,) * 300)])
 
 

@@ -66,8 +66,8 @@ def test_the_pace_is_that_of_whoever_names_no_threads() -> None:
 def test_where_too_little_was_heard_all_stays_as_it_was() -> None:
     found = tuning(chosen=None)
     assert found.calibration().changes == {}
-    assert "heard too little" in found.sentence
-    assert "as before" in html(found)
+    assert "had too little speech" in found.sentence
+    assert "as it was" in html(found)
 
 
 def test_figures_of_no_windows_are_not_shown() -> None:
@@ -233,7 +233,7 @@ def test_a_shipped_rule_is_one_of_a_checkpoint_in_its_framing() -> None:
 
 @pytest.mark.slow
 def test_the_report_says_what_became_of_the_rule() -> None:
-    assert "0.0400 where the shipped one has 0.0450; of what streams confirmed 0 words" in text(tuning(refit=BETTER))
+    assert "0.0400, with the shipped rule 0.0450; 0 confirmed words of streams" in text(tuning(refit=BETTER))
     assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))
     assert "takes 5 minutes of speech" in text(tuning())
     assert "confirming words" not in text(tuning(short=True))
@@ -277,7 +277,7 @@ def test_a_rule_with_which_streams_make_more_errors_is_not_used(monkeypatch: pyt
     found = refitted(monkeypatch, Rule((-3.0, *read_rule("").weights[1:])), parts=12, fitted_says="made up")
     assert found is not None
     assert (found.differ, found.shipped_differ, found.is_better) == (24, 0, False)
-    assert "24 words differ, with the shipped one 0 (not better" in found.sentence
+    assert "24 confirmed words of streams differ, with the shipped rule 0 (not better" in found.sentence
 
 
 def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,8 +287,8 @@ def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("speech_s", "slowest_s", "fitted", "said"),
     [
-        (299, 0.2, False, "takes 5 minutes of speech, and here were 5.0"),
-        (98, 0.2, False, "takes 5 minutes of speech, and here were 1.6"),
+        (299, 0.2, False, "needs 5 minutes of speech, and there were 5.0"),
+        (98, 0.2, False, "needs 5 minutes of speech, and there were 1.6"),
         (300, 0.2, True, "(used)"),
         (300, 0.5, False, "the machine was busy"),
     ],

@@ -106,7 +106,7 @@ class Archive:
         Where its name is too long for the disk, this recording alone has failed.
         """
         place = self._folder / task.output
-        with writing(place, "the same command goes on"):
+        with writing(place, "the same command continues"):
             outcome = _write_transcript(place, outcome)
             output = None if outcome.text is None else str(task.output)
             entry = Entry(task.input, output, outcome.state, outcome.reason, outcome.audio_s)
@@ -191,7 +191,7 @@ def _check(folder: Path, made: Provenance, tasks: Sequence[Task], entries: Mappi
     ]
     if changes:
         raise OutputError(
-            f"the transcripts in {folder} were made with other options ({'; '.join(changes)}): go on with those, or "
+            f"the transcripts in {folder} were made with other options ({'; '.join(changes)}): use those, or "
             "choose another --output"
         )
     _check_owners(folder, made, tasks, entries.values())

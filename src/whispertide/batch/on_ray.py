@@ -89,7 +89,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as error:
         raise AddressError(
-            f"expected a Ray cluster at {address}; nobody answers there ({error}): check the address that "
+            f"expected a Ray cluster at {address}; nothing answers there ({error}): check the address that "
             "`ray status` shows on its head node, or start one with `ray start --head`"
         ) from error
 

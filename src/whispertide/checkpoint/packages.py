@@ -161,8 +161,8 @@ def check_digest(what: str, expected: str, found: str) -> None:
     """Raise `CheckpointError` unless a SHA-256 is that of what was published."""
     if found != expected:
         raise CheckpointError(
-            f"{what} is not what was published: expected the SHA-256 {expected}, got {found}. It is not used. Whoever "
-            "runs the place it came from may know why."
+            f"{what} is not what was published: expected the SHA-256 {expected}, got {found}. It is not used. Ask "
+            "whoever runs the package index or mirror it came from."
         )
 
 

@@ -67,7 +67,7 @@ class Palettised:
         if len(places) and places[-1] >= math.prod(self.shape):
             raise ValueError(f"an outlier at {places[-1]} of {math.prod(self.shape)} weights")
         if not (np.isfinite(self.palettes).all() and np.isfinite(self.outliers).all()):
-            raise ValueError("values that are no finite numbers")
+            raise ValueError("values that are not finite numbers")
 
     def values(self) -> Halves:
         """Decode the tensor as float16, the type of palettes and outliers."""

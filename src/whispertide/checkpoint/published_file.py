@@ -54,7 +54,7 @@ _SMART_TURN = HubModel(
 )
 SMART_TURN = PublishedFile(
     name="smart-turn",
-    about="hears in a pause whether the speaker is done",
+    about="predicts in a pause whether the speaker has finished",
     lock=str(_SMART_TURN),
     licence="BSD-2-Clause",
     hub=_SMART_TURN,

@@ -152,7 +152,7 @@ class Tokenizer:
             )
         if code not in self.language_tokens:
             raise UnknownLanguageError(
-                f"this model has no token for {code!r}; it knows {', '.join(self.language_tokens)}"
+                f"this model has no token for {code!r}; it has {', '.join(self.language_tokens)}"
             )
         return code
 
@@ -206,7 +206,7 @@ class Tokenizer:
             return bytes(BYTE_OF[char] for char in text)
         except KeyError:
             raise CheckpointError(
-                f"token id {token} of the tokenizer in {self.folder} is spelled {quote(text)}, which are no bytes: "
+                f"token id {token} of the tokenizer in {self.folder} is spelled {quote(text)}, which are not bytes: "
                 "it is damaged; download it again"
             ) from None
 

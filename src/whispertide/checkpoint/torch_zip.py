@@ -151,7 +151,7 @@ class TorchTensor:
         numbers = (self.offset, *self.shape, *self.strides)
         # Exactly int: True is one, too, and no size.
         if len(self.shape) != len(self.strides) or not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError("a tensor whose shape, strides and offset are no counts")
+            raise ValueError("a tensor whose shape, strides and offset are not counts")
         most = self.storage.size
         count_elements(self.shape, most)  # strides of 0 would make much out of little
         # Before they are multiplied: a number may itself have millions of digits.

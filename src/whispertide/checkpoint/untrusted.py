@@ -80,7 +80,7 @@ def check_regular(path: Path, most: int) -> None:
     """
     status = path.stat()
     if not S_ISREG(status.st_mode):
-        raise ValueError("it is no file, but a device or a folder")
+        raise ValueError("it is not a file, but a device or a folder")
     if status.st_size > most:
         raise ValueError(f"expected at most {most} bytes; it has {status.st_size}")
 

@@ -82,7 +82,7 @@ def dictate(
     if hold and isinstance(chord, str):
         raise OptionError(f"expected keys to hold, such as --key f9, with --hold; got --key {chord}")
     if audio == STDIN and chord != NO_KEY:
-        raise OptionError(f"expected --key none with --audio -, which can be heard once; got --key {chord}")
+        raise OptionError(f"expected --key none with --audio -, which can be read only once; got --key {chord}")
     known, word = _read(commands), stream.hush_word()
     options, recipe = arguments.check_options(text), stream.resolve(word, start=_recipe())
     source = _source(audio, device)

@@ -40,7 +40,7 @@ def check_served(asked: TranscriptionOptions, *, chunk_length: int | None, vad_f
             expected = " or ".join(map(repr, served))
             raise OptionError(f"expected {name} to be {expected}; got {value!r}: {advice}")
     if asked.multilingual and not vad_filter:
-        raise OptionError("expected vad_filter=True with multilingual=True: languages are told apart by the pauses")
+        raise OptionError("expected vad_filter=True with multilingual=True: the language is detected after each pause")
 
 
 def decode_options(

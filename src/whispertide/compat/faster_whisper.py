@@ -57,9 +57,9 @@ class WhisperModel:
         """
         _check_place(device_index, files, use_auth_token)
         if download_root is not None:
-            _warn("download_root has no effect: models lie in the Hugging Face cache; HF_HUB_CACHE names its folder")
+            _warn("download_root has no effect: models are in the Hugging Face cache; HF_HUB_CACHE sets its folder")
         if model_kwargs:
-            _warn(f"{', '.join(model_kwargs)}: no effect, as there is no CTranslate2 here")
+            _warn(f"{', '.join(model_kwargs)}: no effect, because CTranslate2 is not used")
         # A folder comes before a name of the same spelling, as there.
         name = os.path.abspath(model_size_or_path) if os.path.isdir(model_size_or_path) else model_size_or_path
         precision, provider = precision_of(compute_type), provider_of(device)
@@ -173,7 +173,7 @@ class WhisperModel:
             raise OptionError(f"expected audio, samples at 16 kHz; got {got}: features are computed from it here")
         vad_options(vad_parameters)
         if not self.is_multilingual:
-            raise UnknownLanguageError(f"expected a multilingual model; {self.transcriber.name} knows English only")
+            raise UnknownLanguageError(f"expected a multilingual model; {self.transcriber.name} supports only English")
         heard = self._hear(audio, vad=vad_filter)
         detected = self._detect(heard, language_detection_segments, language_detection_threshold)
         return detected.language, detected.probability, _ranked(detected) or []
@@ -185,7 +185,7 @@ class WhisperModel:
         if self.is_multilingual:
             return None if language is None else DetectedLanguage(self.transcriber.tokenizer.language(language), 1.0)
         if language is not None and language_code(language) != "en":
-            _warn(f"{self.transcriber.name} knows English only: language={language!r} has no effect")
+            _warn(f"{self.transcriber.name} supports only English: language={language!r} has no effect")
         return DetectedLanguage("en", 1.0)
 
     def _hear(self, audio: Audio, *, vad: bool) -> Heard:

@@ -109,8 +109,8 @@ def sample(logprobs: FloatArray, temperature: float, rng: np.random.Generator) -
     total = cumulative[:, -1]
     if not np.isfinite(total).all():
         raise GraphError(
-            "the model computes no numbers: its weights are damaged, or this precision cannot hold them; "
-            "load it anew, or choose --precision fp32"
+            "the model's output is not a number: its weights are damaged, or this precision cannot hold them; "
+            "download it again, or choose --precision fp32"
         )
     # Strictly below the total, so that a forbidden token after the last possible one is never drawn.
     draws = np.minimum(rng.random(len(logprobs)) * total, np.nextafter(total, 0))

@@ -55,7 +55,7 @@ def detect_language(model: WhisperModel, encoded: Encoded, among: Sequence[str] 
     tokenizer = model.tokenizer
     if not tokenizer.is_multilingual:
         raise UnknownLanguageError(
-            f"expected a multilingual checkpoint to detect a language; {model.name} knows English only: "
+            f"expected a multilingual checkpoint to detect a language; {model.name} supports only English: "
             "load one whose name has no '.en'"
         )
     request = DecodeRequest(tokens=np.array([[tokenizer.sot]], dtype=np.int64), logits_at=(0,), need="logits")

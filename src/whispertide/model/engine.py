@@ -206,7 +206,7 @@ def check_stateless(state: EncoderState | None) -> None:
     """Raise `GraphError` for an encoder state, in an engine whose encoder hears every window on its own."""
     if state is not None:
         raise GraphError(
-            f"expected no encoder state: this encoder hears every window on its own; got one of {state.frames} frames"
+            f"expected no encoder state: this encoder encodes every window by itself; got one of {state.frames} frames"
         )
 
 

@@ -121,17 +121,17 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         )
     }
 )
-# What each is like, in a line, for whoever has to choose one (lab/docs/benchmarks.md has the figures).
+# A line about each, to choose by (lab/docs/benchmarks.md has the figures).
 ABOUT: Mapping[str, str] = MappingProxyType(
     {
-        "whisper-streaming": "Two rounds must agree on a word. For every model; words are late.",
-        "whisperflow": "Like whisper-streaming on short windows, as often as the machine can.",
+        "whisper-streaming": "Two rounds must agree on a word. Works with every model, but words come late.",
+        "whisperflow": "Like whisper-streaming, with short windows and rounds as often as the machine can.",
         "simulstreaming": "AlignAtt as published: the model's attention decides, every 1.2 s.",
-        "npusper": "Made for NPUs: short windows, the least computing, words every 2 s.",
-        "whisperrt": "Every tenth of a second is encoded once; needs a model with a causal adapter.",
-        "whisperkit": "Two rounds must agree, and the last two words wait; for Apple's chips, every second.",
-        "pilot": "For voice commands: the whole utterance after its end, prepared during speech.",
-        "tide": "The model's attention decides, every 0.4 s or sooner: words soon, at little cost.",
+        "npusper": "Made for NPUs: short windows, the least computing, a round every 2 s.",
+        "whisperrt": "Every tenth of a second is encoded only once. Needs a model with a causal adapter.",
+        "whisperkit": "Made for Apple's chips: two rounds must agree, every second, and the last two words wait.",
+        "pilot": "For voice commands: confirms a whole utterance after its end, prepared during speech.",
+        "tide": "The model's attention and a learned rule decide, every 0.4 s: words come soon, at little cost.",
     }
 )
 

@@ -72,12 +72,12 @@ class Recipe:
         if search.kind not in policy.searches:
             raise OptionError(
                 f"expected search={' or '.join(policy.searches)} with policy={policy.kind}; got search={search.kind}. "
-                "A search that follows what the last round heard needs rounds that hear the same audio again"
+                "A search that follows the previous round's text needs rounds that decode the same audio again"
             )
         if policy.streams != self.framing.streams:
             raise OptionError(
                 f"expected framing=blocks with policy=stable, and with no other; got framing={self.framing.kind} with "
-                f"policy={policy.kind}. Blocks are pieces of one stream, which a causal encoder hears"
+                f"policy={policy.kind}. Blocks are pieces of one stream, which needs a causal encoder"
             )
         if self.executor.overlaps and not policy.overlaps:
             raise OptionError(

@@ -83,13 +83,13 @@ def choose_framing(
         return Framed(framed, tuned.said(recipe, framed, options))
     if not knows_short:
         return _careful(recipe, costs)
-    return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint has heard short ones")
+    return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint was trained on short windows")
 
 
 def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
     """With merged padding, guarded; where a round takes longer than the step, that gets longer."""
     framed, step_s = _guarded(replace(recipe, framing=Merged())), recipe.schedule.step_s
-    why = f"{Merged.title} and the backward-shift guard, because this checkpoint has not heard short windows"
+    why = f"{Merged.title} and the backward-shift guard, because this checkpoint was not trained on short windows"
     if costs is None:
         return Framed(framed, why)
     round_s = costs().round_s(recipe, framed.framing.length_s(recipe.usual_window_s))

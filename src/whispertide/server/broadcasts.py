@@ -26,7 +26,7 @@ from whispertide.server.outbox import Entry
 
 # The codes and reasons with which viewers are closed.
 REVOKED = 4003, "the speaker ended this address"
-EXPIRED = 1001, "nobody has spoken here for long; ask the speaker for the address again"
+EXPIRED = 1001, "nobody has spoken here for a while; ask the speaker for the address again"
 FAILED = 1011, "the server made a mistake with these captions; ask the speaker to share them again"
 _SECRET = re.compile(r"[A-Za-z0-9_-]{22,64}")
 _KEY = 18  # bytes of the hash: 24 characters

@@ -117,7 +117,7 @@ class Connection:
         """Tell the client that another server has this session; nothing more of it is sent here."""
         if self.live is live:
             self.live = None
-            self.problem("taken_over", "another server goes on with this session; come back with its id", fatal=True)
+            self.problem("taken_over", "another server continues this session; resume it by its id", fatal=True)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ class Hub:
             raise self.places.refusal("ahead" if error.ahead else "behind", str(error), error.last_seq) from error
         if live.outbox.ended and not live.outbox.entries:  # nothing would ever be said to this client
             self.drop(live)
-            raise self.places.refusal("unknown_session", "expected a session that goes on; this one has ended")
+            raise self.places.refusal("unknown_session", "expected a session that is still open; this one has ended")
         live.parked_at = None
         self.metrics.resumed.inc()
         self.places.count()
@@ -276,7 +276,7 @@ class Hub:
         if outage := self.outage(live):
             found["not_durable"] = f"the journal cannot be written; {outage}"
         if "broadcast" in live.observers.dropped:
-            found["not_shared"] = "nobody can read these captions any more; share them again"
+            found["not_shared"] = "viewers can no longer read these captions; share them again"
         return found
 
     def has_room(self, live: LiveSession) -> bool:

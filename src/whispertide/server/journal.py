@@ -144,7 +144,7 @@ class Journal(SessionJournal):
         (any_session,) = database.execute("SELECT EXISTS (SELECT * FROM sessions)").fetchone()
         noted = self._watermark.read()
         if any_session and (noted is None or found < noted):
-            log.error("the journal is older than what clients were told; its sessions cannot go on")
+            log.error("the journal is older than what clients received; its sessions cannot be resumed")
             # In one transaction, since each statement by itself would be one of its own here.
             database.executescript(f"BEGIN; {' '.join(f'DELETE FROM {table};' for table in _SESSIONS)} COMMIT;")
         # Never below what clients were told.
@@ -281,7 +281,7 @@ class Journal(SessionJournal):
             self.failing = True
             return False
         if self.failing:
-            log.warning("the journal is written again")
+            log.warning("the journal can be written again")
         self.failing = False
         return True
 

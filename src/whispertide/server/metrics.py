@@ -51,7 +51,9 @@ class Metrics(Observer["LiveSession"]):
             f"{name}_unheard_seconds", "Audio that came in and that no round has looked at", registry=registry
         )
         self.oldest_unheard = Gauge(
-            f"{name}_oldest_unheard_seconds", "How long ago the oldest audio came that is not heard", registry=registry
+            f"{name}_oldest_unheard_seconds",
+            "Seconds since the oldest audio arrived that no round has decoded",
+            registry=registry,
         )
         self.quality = Gauge(f"{name}_quality_level", "Steps by which quality is lowered (0 = full)", registry=registry)
         self.pressure = Gauge(f"{name}_pressure", "Mean time to finish a round, in steps", registry=registry)

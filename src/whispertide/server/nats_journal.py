@@ -334,7 +334,7 @@ class NatsJournal(SessionJournal):
                 await asyncio.sleep(_RETRY_S)
                 continue
             if self.failing:
-                log.warning("the journal is written again")
+                log.warning("the journal can be written again")
                 self.failing = False
             return done
 
@@ -349,7 +349,7 @@ class NatsJournal(SessionJournal):
 
     def _lose(self, writer: _Writer, problem: str) -> None:
         """Give up a session that another server has or had: it may have come back here, to a writer of its own."""
-        log.warning("session goes on elsewhere", extra={"session": writer.id, "problem": problem})
+        log.warning("session continues on another server", extra={"session": writer.id, "problem": problem})
         if self._writers.get(writer.id) is writer:
             del self._writers[writer.id]
             if self._server_loop is not None:

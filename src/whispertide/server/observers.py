@@ -123,7 +123,7 @@ class Observers(Generic[S]):
 
     def _drop(self, live: S, name: str, error: Exception) -> None:
         about = {"session": self.session}
-        log.error("the %s of a session failed; it goes on without", name, extra=about, exc_info=error)
+        log.error("the %s of a session failed; it continues without it", name, extra=about, exc_info=error)
         self.dropped.add(name)
         observer = self._by_name.pop(name, None)
         if observer is None:

@@ -107,7 +107,7 @@ class Outbox:
         if not self._lost <= last_seq + 1 <= most:
             ahead = last_seq + 1 > most
             nearest = most - 1 if ahead else self._lost - 1
-            void = f"what came after {nearest} is void here" if ahead else f"what came up to {nearest} is gone"
+            void = f"events after {nearest} are unknown here" if ahead else f"events up to {nearest} are no longer kept"
             raise EventsGoneError(
                 f"expected last_seq from {self._lost - 1} to {most - 1}; got {last_seq}: {void}. Resume with {nearest}",
                 nearest,

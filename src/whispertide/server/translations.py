@@ -92,7 +92,7 @@ class LiveTranslation:
         try:
             return self._add(entries)
         except Exception:  # a defect here must not cost the session anything
-            log.exception("a session's translation failed; it goes on without")
+            log.exception("a session's translation failed; it continues without it")
             return [_failure(entries), *entries, *self._give_back(before)]
 
     def _give_back(self, end: End | None) -> list[End]:
@@ -153,7 +153,7 @@ class LiveTranslation:
 
 def _failure(entries: Sequence[Entry]) -> Error:
     at = next((entry.at for entry in entries if isinstance(entry, Event)), 0)
-    return Error(0, at, "translations fail, captions go on: the server made a mistake", fatal=False)
+    return Error(0, at, "translations fail, captions continue: the server made a mistake", fatal=False)
 
 
 class _Gone:
@@ -165,7 +165,7 @@ class _Gone:
         """Nothing is refused: whoever asks is told."""
 
     def translate(self, request: Request) -> str:
-        raise TranslatorError("expected a translator; this server has none any more", "lasting")
+        raise TranslatorError("expected a translator; this server no longer has one", "lasting")
 
     def close(self) -> None:
         """There is nothing."""

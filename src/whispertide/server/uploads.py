@@ -100,7 +100,7 @@ class TranscriptionJob:
         return self._limit_s / self._channels
 
     def _too_long(self) -> TooLongError:
-        remedy = "Split it; one that was cut off and states its old length has to be written anew"
+        remedy = "Split it; a file that was cut off and states its old length must be written again"
         each = f", in each of {self._channels} channels" if self._channels > 1 else ""
         expected = f"expected at most {self._most_s:g} s of audio in a file{each}"
         return TooLongError(f"{expected}; this one has more. {remedy}")

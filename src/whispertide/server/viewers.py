@@ -25,7 +25,7 @@ log = logging.getLogger("whispertide.server")
 
 _PACE_S = 0.1  # between two messages to a viewer
 _STILL_S = 15.0  # without anything new: then a message without text says that the connection stands
-_SAID = 1008, "expected a viewer to say nothing"
+_SAID = 1008, "expected a viewer to send nothing"
 _CLOSE_S = 2.0
 
 

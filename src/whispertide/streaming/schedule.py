@@ -174,10 +174,10 @@ class BestEffort(Rounds):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive(Rounds):
-    """Best effort in which computing takes at most half of the time.
+    """Like `best-effort`, with steps long enough that computing takes at most half of the time.
 
-    A round takes place when `step_s` has arrived, but not before twice as much as would come while the last one was
-    computed; at most `longest_step_s` is waited for. It takes everything that has arrived.
+    A round starts when `step_s` has arrived, but not before twice as much audio as arrives while the last one was
+    computed, and at the latest after `longest_step_s`. It takes all new audio.
     """
 
     kind: ClassVar[str] = "adaptive"

@@ -41,7 +41,7 @@ class Search(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greedy(Search):
-    """The likeliest token, each time."""
+    """The likeliest token at each step."""
 
     kind: ClassVar[str] = "greedy"
 
@@ -94,8 +94,8 @@ class Pruned(Beam):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Pruned):
-    """Likewise, with the previous round's text checked as one block: with one hypothesis it finds what greedy search
-    finds. `tide` checks the guess of the round before, whose place it knows.
+    """Like `pruned`, with the previous round's text checked as one block: with one hypothesis it finds what greedy
+    search finds. `tide` checks the hypothesis of the round before, whose place it knows.
     """
 
     kind: ClassVar[str] = "verified"

@@ -359,7 +359,7 @@ def _failure(error: TranslatorError) -> str:
         "outage": "sentences wait until it answers",
         "lasting": "there are none in this session",
     }[error.failure]
-    return f"translations fail, captions go on: {goes_on}"
+    return f"translations fail, captions continue: {goes_on}"
 
 
 def _loss(count: int) -> str:

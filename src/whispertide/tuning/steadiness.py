@@ -147,8 +147,8 @@ def fit_rule(examples: Sequence[Examples], *, near: Rule | None = None) -> Rule:
     inputs, stayed = _matrix(examples)
     if len(stayed) < _ENOUGH or stayed.all() or not stayed.any():
         raise OptionError(
-            f"expected at least {_ENOUGH} heard words of which some stayed and some changed; got {len(stayed)}, of "
-            f"which {int(stayed.sum())} stayed: take more audio"
+            f"expected at least {_ENOUGH} words, some of which stayed and some changed; got {len(stayed)}, of "
+            f"which {int(stayed.sum())} stayed: use more audio"
         )
     origin = np.zeros(inputs.shape[1]) if near is None else np.array(near.weights)
     penalty = np.diag([1e-6 if near is None else _RIDGE, *[_RIDGE] * (len(origin) - 1)])

@@ -117,9 +117,9 @@ class Refit:
         """The result in a sentence for the user."""
         outcome = "used" if self.is_better else "not better, so the shipped one stays"
         return (
-            f"the rule for confirming words, fitted anew to {self.words} heard words: mean squared error "
-            f"{self.error:.4f} where the shipped one has {self.shipped:.4f}; of what streams confirmed {self.differ} "
-            f"words differ, with the shipped one {self.shipped_differ} ({outcome})"
+            f"the rule for confirming words, fitted again to {self.words} words: mean squared error "
+            f"{self.error:.4f}, with the shipped rule {self.shipped:.4f}; {self.differ} confirmed words of streams "
+            f"differ, with the shipped rule {self.shipped_differ} ({outcome})"
         )
 
 
@@ -151,7 +151,7 @@ class Tuning:
         """The reason in half a sentence for the user."""
         form = "the short form of `whispertide tune`" if self.short else "`whispertide tune`"
         if self.chosen is None:
-            return f"{form} heard too little to tell which framing suits this checkpoint"
+            return f"{form} had too little speech to find a framing that suits this checkpoint"
         if isinstance(self.chosen.framing, Pad30):
             return f"{form} found nothing shorter that suits this checkpoint and is as quick"
         return (
@@ -163,7 +163,7 @@ class Tuning:
     def sentence(self) -> str:
         """The result in a sentence for the user."""
         if self.chosen is None:
-            return f"{self.why}, so with {self.model} tide goes on as before; more audio may tell"
+            return f"{self.why}, so with {self.model} tide stays as it was; try more audio"
         return f"tide uses {self.chosen.label} with {self.model} from now on"
 
     def calibration(self, before: Calibration | None = None) -> Calibration:

@@ -63,10 +63,10 @@ def _rule(found: "Tuning") -> list[str]:
     if found.short:
         return []
     if found.refit is None and found.speech_s >= SPEECH_S and found.pace is None:
-        return ["the rule for confirming words was not fitted anew: the machine was busy"]
+        return ["the rule for confirming words was not fitted again: the machine was busy"]
     if found.refit is None:
-        needed = f"{SPEECH_S / 60:g} minutes of speech, and here were {found.speech_s / 60:.1f}"
-        return [f"the rule for confirming words was not fitted anew: that takes {needed}"]
+        needed = f"{SPEECH_S / 60:g} minutes of speech, and there were {found.speech_s / 60:.1f}"
+        return [f"the rule for confirming words was not fitted again: that needs {needed}"]
     return [found.refit.sentence]
 
 

@@ -142,7 +142,7 @@ def test_what_thresholds_cannot_reach_is_refused(toy: WhisperModel, tmp_path: Pa
 
 def test_recordings_without_speech(toy: WhisperModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "speech_samples", lambda model, recordings: [])
-    with pytest.raises(AudioError, match="hears none"):
+    with pytest.raises(AudioError, match="finds none"):
         compress(toy, tmp_path / "new", OPTIONS, [])
 
 

@@ -110,6 +110,6 @@ def test_what_was_measured_with_our_own_stands_below_and_not_beside_the_statemen
     text = build()
     assert "| It is so. | – | **not decidable here** | No base. |" in text
     assert "| It is otherwise. | 34 s | **confirmed** | As told. |" in text
-    below = text[text.index("own checkpoint, made speech: decides nothing |") :]
+    below = text[text.index("own checkpoint, synthetic speech: decides nothing |") :]
     assert "| It is so. | 12 s |" in below
     assert "34 s" not in below

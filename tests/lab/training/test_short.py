@@ -123,7 +123,7 @@ def test_a_second_window_has_the_text_of_the_first_before_it(checkpoint: Checkpo
 
 def test_music_is_told_from_speech(checkpoint: Checkpoint, shards: Shards, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(short_lessons, "search", said(*TEXT, total=-50.0, no_speech=0.9))
-    with pytest.raises(CorpusError, match=r"who speak; in \d+ of \d+ windows nano.en hears no text that it is sure of"):
+    with pytest.raises(CorpusError, match=r"who speak; in \d+ of \d+ windows nano.en finds no text that it is certain"):
         teach(teacher(checkpoint), shards, 100, 0, tmp_path / "lessons", lambda *_: None, lambda: False)
 
 

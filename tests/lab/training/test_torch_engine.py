@@ -218,7 +218,7 @@ REFUSED: dict[str, tuple[Call, type[Exception], str]] = {
     "heads that there are not": (lambda model, mel: model.decoder(model.encode(mel), heads=[(9, 0)]), GraphError, "9"),
     "encoder state": (lambda model, mel: model.encode(mel, state=EncoderState({}, 3)), GraphError, "no encoder state"),
     "layers that there are not": (lambda model, mel: model.encode(mel, taps=(9,)), GraphError, "taps"),
-    "another precision": (lambda model, mel: model.view(BYTES).encode(mel), ProviderError, "int8: say --precision fp"),
+    "another precision": (lambda model, mel: model.view(BYTES).encode(mel), ProviderError, "int8: use --precision fp"),
 }
 
 

@@ -150,10 +150,10 @@ def test_an_answer_in_chinese_or_japanese_begins_without_a_space(text: str, word
 def test_what_a_server_says_is_looked_at() -> None:
     window = Span(0, SAMPLE_RATE)
     for text in ("a" * 200, "one\ntwo\x07"):
-        with pytest.raises(RemoteError, match="no text of this audio"):
+        with pytest.raises(RemoteError, match="not a text of this audio"):
             words_of({"text": text}, window)
     for wrong in "\u0000\ud800\ue000\u0378":
-        with pytest.raises(RemoteError, match="no text of this audio"):
+        with pytest.raises(RemoteError, match="not a text of this audio"):
             words_of({"text": f"one{wrong}"}, window)
     assert {*ANSWERS, *STATUSES} <= {*FAILURES}
     assert isinstance(FakeRemote().url, str)

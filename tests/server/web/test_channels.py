@@ -141,7 +141,7 @@ def test_a_microphone_with_fewer_channels_says_so(apart: Page) -> None:
     apart.click("#record")
     apart.wait("document.getElementById('problem-title').checkVisibility()")
     assert apart.text("#problem-title") == "The microphone has too few channels"
-    assert apart.text("#problem-text").startswith("It has 2, and 8 were to be kept apart.")
+    assert apart.text("#problem-text").startswith("It has 2; the settings ask for 8.")
     apart.wait(f"{STATE} === 'ready'")
 
 

@@ -147,7 +147,7 @@ def test_the_microphone_that_was_chosen_also_after_a_reload(watched: Page, addre
 def test_a_microphone_that_is_unplugged(live: Page) -> None:
     live.evaluate("stream.getTracks()[0].dispatchEvent(new Event('ended'))")
     live.wait(IDLE)
-    assert live.text("#problem-title") == "The microphone is gone"
+    assert live.text("#problem-title") == "The microphone was disconnected"
     assert live.evaluate("document.querySelectorAll('.word').length") >= 3
     live.click("#problem-action")
     live.wait(f"{STATE} === 'live'")
@@ -187,7 +187,7 @@ def test_after_stop_nobody_listens(live: Page) -> None:
     live.evaluate("session.finish = () => 0")  # the last words take long
     live.press("r")
     told(live, "event", {"type": "lag", "at": 1, "behind": 6})
-    assert live.text("#status-text") == "Last words"
+    assert live.text("#status-text") == "Finishing"
     told(live, "state", {"state": "away"})
     assert live.text("#status-text") == "Reconnecting: nothing is lost"
 
@@ -216,7 +216,7 @@ def test_copying_without_a_clipboard(live: Page) -> None:
     live.evaluate("navigator.clipboard.writeText = async () => { throw new Error() }")
     live.evaluate("document.execCommand = () => (window.selected = document.activeElement.value, window.works)")
     live.press("b")
-    for works, text in ((True, "Copied"), (False, "The browser does not let this page copy")):
+    for works, text in ((True, "Copied"), (False, "The browser does not allow copying")):
         live.evaluate(f"window.works = {json.dumps(works)}")
         live.press("c")
         live.wait(f"document.getElementById('status-text').textContent === {text!r}")
@@ -236,7 +236,7 @@ def test_a_weak_guess_of_the_language_is_told(live: Page) -> None:
     told(live, "event", {"type": "language", "at": 1, "language": "el", "probability": 0.5})
     assert live.evaluate("document.getElementById('problem').hidden")
     told(live, "event", {"type": "language", "at": 1, "language": "el", "probability": 0.43})
-    assert live.text("#problem-title") == "The language is a weak guess"
+    assert live.text("#problem-title") == "The language is uncertain"
     assert live.text("#problem-text").startswith("Greek, 43 %.")
 
 
@@ -289,14 +289,14 @@ def test_of_a_file_screen_readers_hear_little(tab: Page) -> None:
     assert shares <= {"0 %", "25 %", "50 %", "75 %", "100 %"}
     drop(tab, sun(12))
     tab.wait(f"document.querySelectorAll('.word').length > 12 && {IDLE}")
-    assert tab.evaluate("document.getElementById('log').lastChild.textContent") == "The recording was read"
+    assert tab.evaluate("document.getElementById('log').lastChild.textContent") == "The recording is transcribed"
 
 
 def test_several_files_are_read_one_after_another(tab: Page) -> None:
     """One by the browser, one by the server, and one that is none, which is named."""
     drop_all(tab, {"first.wav": wav(12), "second.au": sun(12), "list.txt": b"no sound", "last.wav": wav(12)})
     tab.wait(f"document.querySelectorAll('.word').length === 12 + 24 + 12 && {IDLE}")
-    assert tab.text("#problem-title") == "Not read: list.txt"
+    assert tab.text("#problem-title") == "Not transcribed: list.txt"
     assert "no sound" in tab.text("#problem-text")
     assert tab.evaluate("document.getElementById('chooser').multiple")
 
@@ -304,7 +304,8 @@ def test_several_files_are_read_one_after_another(tab: Page) -> None:
 def test_whoever_stops_reading_stops_it_for_all_files(tab: Page) -> None:
     tab.evaluate("window.fetch = () => new Promise(() => 0)")
     drop_all(tab, {"first.au": sun(12), "second.wav": wav(12)})
-    tab.wait("document.getElementById('status-text').textContent === 'The server reads the file, then 1 more'")
+    status = "The server is transcribing the file, then 1 more"
+    tab.wait(f"document.getElementById('status-text').textContent === {status!r}")
     tab.click("#record")
     tab.wait(IDLE)
     assert tab.evaluate("document.querySelectorAll('.word').length") == 0
@@ -352,7 +353,7 @@ def test_long_files_are_left_to_the_server(tab: Page) -> None:
       window.fetch = () => new Promise(() => 0);
       dispatchEvent(new DragEvent("drop", {{ dataTransfer: transfer, cancelable: true }}));
     }})()""")
-    tab.wait("document.getElementById('status-text').textContent === 'The server reads the file'")
+    tab.wait("document.getElementById('status-text').textContent === 'The server is transcribing the file'")
 
 
 @pytest.fixture

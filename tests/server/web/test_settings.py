@@ -194,7 +194,7 @@ def test_how_long_a_word_may_wait_is_the_users_choice(tab: Page) -> None:
     assert tab.evaluate(disabled)
     tab.click("[name=recipe][value=tide]")
     assert not tab.evaluate(disabled)
-    assert tab.text("#delay-shown") == "usual"
+    assert tab.text("#delay-shown") == "default"
     slide(tab, "wait", 4)
     assert tab.text("#delay-shown") == "0.50 s"
     assert tab.evaluate("document.querySelector('[name=wait]').getAttribute('aria-valuetext')") == "0.50 s"

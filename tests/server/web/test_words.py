@@ -98,7 +98,7 @@ def test_a_transcript_that_is_too_long_to_be_kept_is_told(tab: Page) -> None:
     read(tab)
     tab.evaluate("Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError') }")
     tab.evaluate("dispatchEvent(new Event('pagehide')), 0")
-    assert "too long to be kept" in tab.text("#problem-title")
+    assert "too long to survive" in tab.text("#problem-title")
     tab.click("#problem-close")
     tab.evaluate("dispatchEvent(new Event('pagehide')), 0")
     assert tab.evaluate("document.getElementById('problem').hidden"), "once"
@@ -147,7 +147,7 @@ def test_each_file_has_its_name_and_its_clock(tab: Page) -> None:
     tab.wait(f"{WORDS}.length === 24 && {STATE} === 'ready'")
     one, two = tab.evaluate(SOURCES)
     assert (one.partition(" · ")[0], two.partition(" · ")[0]) == ("one.wav", "two.wav")
-    assert "heard as live, with " in one
+    assert "transcribed live, with " in one
     times = tab.evaluate(TIMES)
     assert times.count(times[0]) == 2, "the second begins where the first did"
     tips = tab.evaluate(f"{WORDS}.map(({{ dataset }}) => dataset.tip.split(' ')[0])")
@@ -161,7 +161,7 @@ def test_a_file_without_words_says_so(tab: Page) -> None:
     drop(tab, wav(0.2), "hush.wav")
     tab.wait(f"{SOURCES}.length === 1 && {STATE} === 'ready'")
     assert tab.evaluate(SOURCES)[0].startswith("hush.wav · ")
-    assert tab.evaluate(SOURCES)[0].endswith(" · no words in it")
+    assert tab.evaluate(SOURCES)[0].endswith(" · no words")
 
 
 def test_one_tooltip_at_a_time(tab: Page) -> None:

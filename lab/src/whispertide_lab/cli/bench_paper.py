@@ -86,8 +86,8 @@ def paper(
 ) -> ExitCode:
     """Repeat the tables and figures of a paper, or of all, and list the missing parts of the others.
 
-    `whispertide models pull tiny.en` gets the usual model; `--models base` is what most of the papers take. An
-    item that fails says why, and the others go on.
+    `whispertide models pull tiny.en` downloads the default model. Most of the papers use base (`--models base`). If
+    an item fails, the reason is shown, and the others are made.
     """
     require("lab", "measuring")
     from whispertide.checkpoint.names import find_model

@@ -43,9 +43,9 @@ def card(
 ) -> ExitCode:
     """Measure a checkpoint and write its model card.
 
-    It has word errors in known and new voices, padded and unpadded.
-    It has words invented on sounds without speech, and errors of word times.
-    With --against it also has the differences from another checkpoint.
+    The card shows word errors in known and new voices, padded and unpadded.
+    It shows words invented in audio without speech, and errors of word times.
+    With --against it also shows the differences from another checkpoint.
     An interrupted run continues.
     """
     require("lab", "measuring")

@@ -146,7 +146,7 @@ def resume(
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> ExitCode:
-    """Go on with a run where it was saved last.
+    """Continue a run from its last save.
 
     On one machine's CPU, with as many threads, the result is the same to the bit.
     """

@@ -162,7 +162,7 @@ def table(report: Mapping[str, Any]) -> str:
     rows = [
         ("of windows of other speakers", "without", "with"),
         ("texts that do not end", *(f"{texts['endless']} of {texts['windows']}" for texts in (before, after))),
-        ("words heard otherwise", *(f"{texts['changed']} of {texts['words']}" for texts in (before, after))),
+        ("words that differ", *(f"{texts['changed']} of {texts['words']}" for texts in (before, after))),
         ("words added", *(str(texts["added"]) for texts in (before, after))),
         ("distance per token, bare", *(f"{texts['distance']:g}" for texts in (before, after))),
         ("distance per token, padded", *(f"{texts['distance_padded']:g}" for texts in (before, after))),

@@ -34,9 +34,9 @@ def speech(
 ) -> ExitCode:
     """Make speech with exact word times by espeak-ng, flite and festival.
 
-    Half of it has the texts of Debian packages, or --sentences.
-    After Ctrl-C whole shards remain.
-    The same command continues, and more hours add to them.
+    Half of the texts come from Debian packages, or from --sentences.
+    After Ctrl-C complete shards remain, and the same command continues.
+    A larger --hours adds more.
     """
     from whispertide.cli.progress import counting
     from whispertide.model.providers import usable_cpus

@@ -41,7 +41,7 @@ def steadiness(
     """Fit the rule by which `tide` predicts which words will stay.
 
     It needs no text: streams are recorded, and their hypotheses compared with the final text. With several models one
-    rule is fitted for all. Every figure is of recordings, or voices, that the rule was not fitted on. The rule is
+    rule is fitted for all. All figures are from recordings, or voices, that the rule was not fitted on. The rule is
     printed last; use it with --set rule="...".
     """
     for path in filter(None, (output, plot)):

@@ -77,7 +77,7 @@ class Compression:
         self.checkpoint: Checkpoint = model.checkpoint
         self.samples: Sequence[Sample] = speech_samples(model, recordings)
         if not self.samples:
-            raise AudioError(f"expected recordings in which {model.name} hears speech; it hears none: give others")
+            raise AudioError(f"expected recordings in which {model.name} finds speech; it finds none: use others")
         self.threads = model.options.threads
         self._progress = progress
         self._folder: TemporaryDirectory[str] | None = None

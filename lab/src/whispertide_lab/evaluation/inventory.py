@@ -1,4 +1,4 @@
-"""The inventory of the papers: what every table and figure says, what came out here, and whether that agrees.
+"""The inventory of the papers: what every table and figure says, the result here, and whether the two agree.
 
 `python -m whispertide_lab.evaluation.inventory lab/docs/papers.md` makes that page from the data of `papers`.
 Measures nothing.
@@ -30,9 +30,8 @@ OpenAI's tiny.en. The verdicts need `--models base` and people's speech: `--corp
 --corpus commands:FOLDER` (`whispertide train commands`), for its rivals `--models commands,my-branchformer,base`; with
 one model the server has base.
 
-The definitions (untruncated text, untruncated clocks) are ours. So
-compare our figures with a paper's in direction and size, not digit by digit. The papers' statements are in our words,
-with their figures where the text has them.
+The definitions (untruncated text, untruncated clocks) are ours. So compare our figures with a paper's in direction
+and size, not digit by digit. The papers' statements are in our words, with their figures where the text has them.
 
 | state | meaning |
 |---|---|
@@ -51,13 +50,13 @@ in the paper's form on real weights and people; or samples are too few |
 Rules for a verdict:
 
 1. One about errors needs OpenAI's base (tiny.en as a second size; small where size is the claim) on people's speech,
-   3,000 words or the paper's number of clips, with intervals. Nothing is refuted by a checkpoint without the disease,
-   and nothing confirmed by a bound that cannot fail, by a stand-in, or at another shape than the paper's.
-2. In an ablation one thing changes. The paper's exact form is a row of its own beside ours.
+   3,000 words or the paper's number of clips, with intervals. A checkpoint without the problem refutes nothing. A bound
+   that cannot fail, a stand-in, or another shape than the paper's confirms nothing.
+2. In an ablation one thing changes. The paper's exact form is a row of its own next to ours.
 3. A ratio of times is processor time, with its spread.
 4. Weights that the authors published come before training of our own.
 
-What was measured with checkpoints of our own or on made speech stands below an item's statements, and decides nothing.
+Results with checkpoints of our own, or on synthetic speech, are below an item's statements and decide nothing.
 
 A stored result is a section of the [log](../log/README.md), or of the named page, with its command, weights and date.
 A missing part of an item is a recipe's `field=value`, a `recipe NAME`, a `network KIND` (of `train latecontext`), or
@@ -109,9 +108,10 @@ def _section(paper: Paper, item: Item) -> str:
 
 
 def _own(item: Item) -> str:
-    """What was measured with checkpoints of our own, below what decides."""
+    """What was measured with checkpoints of our own, below the results that decide."""
     rows = tuple((claim.published, claim.here) for claim in item.claims if claim.own)
-    return markdown_table(Table(("the paper", "own checkpoint, made speech: decides nothing"), rows)) if rows else ""
+    heads = ("the paper", "own checkpoint, synthetic speech: decides nothing")
+    return markdown_table(Table(heads, rows)) if rows else ""
 
 
 def _stored(result: str, command: str) -> str:

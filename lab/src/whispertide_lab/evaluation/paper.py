@@ -53,7 +53,7 @@ class Claim:
     """One statement of a paper (`published`) next to what was measured `here`, and the verdict with its reason.
 
     `result` is "FILE: heading", FILE as seen from lab/docs/, `command` what measured it; both are empty
-    where nothing is stored. `own`: it was measured with a checkpoint of our own or on made speech, so it decides
+    where nothing is stored. `own`: it was measured with a checkpoint of our own or on synthetic speech, so it decides
     nothing of what a paper says of Whisper and people.
     """
 

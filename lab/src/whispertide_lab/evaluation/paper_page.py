@@ -37,7 +37,7 @@ def _section(paper: Paper, item: Item, outcome: Outcome | None, named: bool) -> 
 def _statements(item: Item) -> Table:
     """What the paper says, and what lab/docs/papers.md has about it."""
     rows = tuple(
-        (claim.published, claim.here + claim.own * " (own checkpoint, made speech)", claim.verdict)
+        (claim.published, claim.here + claim.own * " (own checkpoint, synthetic speech)", claim.verdict)
         for claim in item.claims
     )
     return Table(("the paper says", "stored in lab/docs/papers.md", "verdict"), rows)

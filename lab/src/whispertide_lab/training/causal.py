@@ -145,7 +145,7 @@ def open_trainer(
     if len(timed) < SMALLEST:
         raise CorpusError(
             f"expected at least {SMALLEST} utterances with word times that are not reserved for tests; got "
-            f"{len(timed)} of {len(speech)}: a causal model learns from word times what it may say when "
+            f"{len(timed)} of {len(speech)}: a causal model learns from word times when it may write a word "
             "(`teacher_times` makes them)"
         )
     note_options(options, folder, speech)

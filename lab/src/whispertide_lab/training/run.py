@@ -212,8 +212,8 @@ def _check_there(options: RunOptions) -> None:
     for name, folder in (*named, *(("held-out", folder) for folder in options.held_out)):
         if not Path(folder).is_dir():
             raise CorpusError(
-                f"expected {name.replace('-', ' ')} shards in {folder}; there is no such folder: say where they are "
-                f"now with `train resume --{name} FOLDER`"
+                f"expected {name.replace('-', ' ')} shards in {folder}; there is no such folder: give their new "
+                f"place with `train resume --{name} FOLDER`"
             )
 
 

@@ -139,7 +139,7 @@ class Teacher:
         if spoken >= _ENOUGH and heard < SPOKEN * spoken:
             raise CorpusError(
                 f"expected recordings of people who speak; in {spoken - heard} of {spoken} windows {self._model.name} "
-                "hears no text that it is sure of: is this music, noise, or a language that it does not know?"
+                "finds no text that it is certain of: is this music, noise, or a language that it does not support?"
             )
 
     def _prompt(

@@ -69,7 +69,7 @@ class TorchEngine:
         if options.precision not in known:
             raise ProviderError(
                 f"expected a precision that torch computes in on this machine's {self.device} ({', '.join(known)}); "
-                f"got {options.precision}: say --precision {known[0]}"
+                f"got {options.precision}: use --precision {known[0]}"
             )
         if self.device == "cpu" and network is None:
             torch.set_num_threads(thread_count(options))

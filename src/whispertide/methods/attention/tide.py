@@ -156,7 +156,7 @@ class Tide(AttendingEnds):
     overload_s: float = setting(
         1.5,
         "if computing delays rounds by more than this, there is no hypothesis; at half of it no decode is "
-        "repeated, at twice of it windows get short (0 = never)",
+        "repeated, at twice this windows become short (0 = never)",
         least=0,
         most=CHUNK_SECONDS,
     )

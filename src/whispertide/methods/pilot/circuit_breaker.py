@@ -59,4 +59,4 @@ class CircuitBreaker:
             if self._failed >= self.most:
                 self._until = self.clock() + self.rest_s
             if self._failed == self.most:
-                log.warning("the server failed %d times in a row and is left alone for %g s", self.most, self.rest_s)
+                log.warning("the server failed %d times in a row and gets no requests for %g s", self.most, self.rest_s)

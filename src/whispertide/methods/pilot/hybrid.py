@@ -163,9 +163,9 @@ class HybridStages:
             pilot = _asked(plan)
             # Where a pilot has heard words here, an answer without any is a failure.
             if not words and pilot is not None and pilot.before is not None and pilot.before.logprobs:
-                raise RemoteError("the server heard nothing where there were words")
+                raise RemoteError("the server found no words where there were some")
         except (RemoteError, TimeoutError, CancelledError) as error:
-            log.warning("an utterance is heard here: %s", str(error) or type(error).__name__)
+            log.warning("an utterance is decoded here: %s", str(error) or type(error).__name__)
             opened.answer.cancel()
             self._count("failed")
             self.breaker.failed()

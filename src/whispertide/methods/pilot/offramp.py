@@ -45,10 +45,10 @@ class Offramp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hybrid(ExecutorChoice):
-    """In the background, one round after the other; the last round of an utterance here or on a server (pilot
+    """Rounds one after the other, in the background; the last round of an utterance runs here or on a server (pilot
     inference).
 
-    Which server is no part of a recipe: `WHISPERTIDE_REMOTE` says it (`hybrid`). Without one all is heard here.
+    The server is not part of a recipe: `WHISPERTIDE_REMOTE` names it (`hybrid`). Without one all is decoded here.
     """
 
     kind: ClassVar[str] = "hybrid"

@@ -204,14 +204,14 @@ class Remote:
                     content += piece
                     # Checked while it arrives: an endless answer would fill the memory before its end.
                     if len(content) > _LONGEST_ANSWER:
-                        raise RemoteError(f"the server said more than {_LONGEST_ANSWER} bytes")
+                        raise RemoteError(f"the server's answer has more than {_LONGEST_ANSWER} bytes")
             answer = json.loads(content)
         # First, or the last clause would take our own errors for a broken network.
         except (RemoteError, asyncio.CancelledError):
             raise
         # JSON that is nested deeply enough exhausts the parser's stack.
         except (ValueError, RecursionError) as error:
-            raise RemoteError("the server's answer is no JSON") from error
+            raise RemoteError("the server's answer is not JSON") from error
         except Exception as error:  # whatever a network can do
             raise RemoteError(f"the server could not be reached: {type(error).__name__}") from error
         if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
@@ -263,7 +263,7 @@ def words_of(answer: Mapping[str, Any], window: Span) -> tuple[Word, ...]:
     strange = any(unicodedata.category(char) in _NO_TEXT for char in text)
     # A second is added, or the only word of a very short window would be too much.
     if len(text) > FASTEST * (len(window) / SAMPLE_RATE + 1) or strange:
-        raise RemoteError("the server's answer is no text of this audio")
+        raise RemoteError("the server's answer is not a text of this audio")
     timed = _timed(answer.get("words"), spoken, window)
     if timed is None:
         length = sum(map(len, spoken)) or 1

@@ -72,7 +72,7 @@ class Sending:
             left_s = since + self.within_s - time.perf_counter()
             words = words_of(question.answer.result(max(left_s, 0.0)), question.window)
             if not words:
-                raise RemoteError("the server heard nothing where there were words")
+                raise RemoteError("the server found no words where there were some")
         except (RemoteError, TimeoutError, CancelledError) as error:
             log.warning("a command is understood here: %s", str(error) or type(error).__name__)
             question.answer.cancel()

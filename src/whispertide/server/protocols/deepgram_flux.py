@@ -18,8 +18,8 @@ from whispertide.types import Word, join_words, to_samples
 
 _UPDATE = to_samples(0.25)  # of audio between two messages in which nothing is new
 _NO_NETWORK = (
-    "This server has no network that hears whether a speaker is done: pauses end turns, and the thresholds and the "
-    "timeout have no effect. On the server run `whispertide models pull smart-turn` and start it again."
+    "This server has no network that predicts whether a speaker has finished: pauses end turns, and the thresholds and "
+    "the timeout have no effect. On the server run `whispertide models pull smart-turn` and start it again."
 )
 _LANGUAGES = {"flux-general-en": "en", "flux-general-multi": DETECT}
 _State = Literal["ready", "speaking", "ending"]

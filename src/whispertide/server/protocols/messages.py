@@ -57,7 +57,7 @@ def parse_json(message: str | bytes) -> Any:
             # A whole pair can be encoded, half of one cannot.
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("half of a surrogate pair is no text") from None
+            raise ValueError("half of a surrogate pair is not text") from None
     return value
 
 
@@ -68,7 +68,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _not_json(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _real(text: str) -> float:

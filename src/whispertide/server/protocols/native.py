@@ -302,7 +302,7 @@ class NativeProtocol(base.WireProtocol):
         """The settings of the session. Where channels are apart each is a speaker, and no voices are told apart."""
         settings = _settings(values)
         if self._apart and settings.speakers:
-            raise base.ProtocolError("expected channels apart, where each is a speaker, or speakers; got both")
+            raise base.ProtocolError("expected separate channels, one speaker each, or speakers; got both")
         return replace(settings, speakers=0) if self._apart else settings
 
     def _resume_from(self, data: Mapping[str, Any]) -> base.Resume:

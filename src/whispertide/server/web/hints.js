@@ -53,5 +53,5 @@ function weak({ language, probability }) {
 }
 
 function onlyEnglish({ name }) {
-  return new Problem("only-english", `${name} writes hardly anything of what is spoken, and knows English only. Other languages need a multilingual model, such as base.`);
+  return new Problem("only-english", `${name} finds hardly any words in this speech, and supports only English. Other languages need a multilingual model, such as base.`);
 }

@@ -143,12 +143,12 @@ async function readNext(batch) {
 async function letServerRead(recording, file) {
   const aborting = new AbortController();
   recording.abort = () => aborting.abort();
-  status.reading(recording, "The server reads");
+  status.reading(recording, "The server is transcribing");
   try {
     const events = await upload(file, server, { ...settings.live, signal: aborting.signal });
     begin(recording, settings.start);
     events.forEach((event) => take(event));
-    captions.announce("The recording was read");
+    captions.announce("The recording is transcribed");
     transcript.finish(transcript.duration);
     await end(recording);
   } catch (problem) {
@@ -199,7 +199,7 @@ async function stop(recording = running) {
   if (!recording) return;
   if (recording.stopping || recording.isFile) return leave(recording);
   recording.stopping = true;
-  status.show("connecting", "Last words");
+  status.show("connecting", "Finishing");
   await recording.capture?.stop();
   if (recording.session) recording.session.finish();
   else await end(recording);
@@ -235,11 +235,11 @@ async function end(recording, problem = null, retry = null) {
   if (goesOn && recording.batch?.files.length) readNext(recording.batch);
 }
 
-/** How a file was heard, and whether it has any words. */
+/** How a file was transcribed, and whether it has any words. */
 function remark(recording) {
-  const how = recording.session ? `heard as live, with ${about.recipe}` : "heard as a whole, by the server";
+  const how = recording.session ? `transcribed live, with ${about.recipe}` : "transcribed as a whole, by the server";
   const silent = !recording.left && !transcript.words.some(({ start }) => start >= recording.offset);
-  captions.remark(silent ? `${how} · no words in it` : how);
+  captions.remark(silent ? `${how} · no words` : how);
   if (silent) captions.announce(`No words in ${recording.source}`);
   $("empty").hidden = true;
 }
@@ -251,7 +251,7 @@ function changed(recording, { state, problem }) {
     begin(recording, recording.session.details);
     share.attach(recording.session.details.session, transcript.ownNames);
     if (recording.isFile) status.reading(recording);
-    else status.show(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Last words");
+    else status.show(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Finishing");
   } else if (state === "away") status.away(recording);
   else if (state === "ended") {
     if (!recording.left) transcript.finish(recording.offset + recording.total);
@@ -306,7 +306,7 @@ function take(event, recording = null) {
 /** In few steps: each is said to screen readers. The clock shows more. */
 function showProgress(recording, event) {
   const share = Math.min(1, (event.at * RATE) / recording.total);
-  status.reading(recording, "Reading", `, ${25 * Math.floor(4 * share)} %`);
+  status.reading(recording, "Transcribing", `, ${25 * Math.floor(4 * share)} %`);
   showClock(recording.offset + Math.round(event.at * RATE));
 }
 
@@ -314,11 +314,11 @@ function showProgress(recording, event) {
 
 async function copy() {
   if (!transcript.words.length) return;
-  status.flash((await copyText(await render("txt", transcript))) ? "Copied" : "The browser does not let this page copy");
+  status.flash((await copyText(await render("txt", transcript))) ? "Copied" : "The browser does not allow copying");
 }
 
 function clear() {
-  if (!confirm("Throw this transcript away and begin a new one?")) return;
+  if (!confirm("Delete this transcript and begin a new one?")) return;
   if (running) leave(running);
   reset();
 }

@@ -30,7 +30,7 @@ export async function askForMicrophone(device, channels = 1) {
   const found = stream.getAudioTracks()[0].getSettings().channelCount ?? 1;
   if (found >= channels) return stream;
   stream.getTracks().forEach((track) => track.stop());
-  throw new Problem("few-channels", `It has ${found}, and ${channels} were to be kept apart. Choose another microphone, or fewer channels in the settings.`);
+  throw new Problem("few-channels", `It has ${found}; the settings ask for ${channels}. Choose another microphone, or fewer channels in the settings.`);
 }
 
 const KINDS = {

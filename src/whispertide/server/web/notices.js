@@ -18,7 +18,7 @@ export class ProblemNotice {
     if (!problem) return;
     if (!(problem instanceof Problem)) console.error(problem);
     const { title, text, action } = describe(problem);
-    this.title.textContent = unread.length ? `Not read: ${unread.join(", ")}` : title;
+    this.title.textContent = unread.length ? `Not transcribed: ${unread.join(", ")}` : title;
     this.text.textContent = unread.length ? `${title}. ${text}` : text;
     this.action.textContent = action === "key" ? "Enter the key" : "Try again";
     this.action.hidden = !action || (action === "retry" && !retry);

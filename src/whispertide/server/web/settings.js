@@ -212,7 +212,7 @@ export class Settings {
   #showWait() {
     const { wait, recipe } = this.form.elements;
     wait.disabled = recipe.value !== PATIENT;
-    const shown = this.#delay ? `${this.#delay.toFixed(2)} s` : "usual";
+    const shown = this.#delay ? `${this.#delay.toFixed(2)} s` : "default";
     this.form.querySelector("#delay-shown").textContent = shown;
     wait.setAttribute("aria-valuetext", shown);
   }

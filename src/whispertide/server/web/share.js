@@ -1,5 +1,5 @@
-// An address where others read along (docs/guides/watching.md). It is made when somebody asks for it, holds for every
-// recording of this tab and ends when they say so. Knows the dialog and the server, not the session.
+// An address where viewers read the captions (docs/guides/watching.md). It is made when the speaker asks for it, is valid
+// for every recording of this tab and ends when the speaker ends it. Knows the dialog and the server, not the session.
 
 import { copyText } from "./downloads.js";
 import { Problem } from "./problems.js";
@@ -15,7 +15,7 @@ export class Share {
   #names = {}; // of the session's voices, by their numbers in it
   #done = Promise.resolve(); // what was asked of the server before
 
-  /** `onChange` hears whether others can read along, `onProblem` what went wrong. */
+  /** `onChange` hears whether viewers can read the captions, `onProblem` what went wrong. */
   constructor(dialog, server, { onChange, onProblem }) {
     Object.assign(this, { dialog, server, onChange, onProblem });
     this.#part("share-open").addEventListener("click", () => this.#make());

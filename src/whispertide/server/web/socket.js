@@ -18,7 +18,7 @@ const ACK_MS = 1000;
 const TICK_MS = 100;
 
 /** Says "state" (connecting, live, away, finishing, ended, failed), "event" (one event), "forget" (the guess is void) and
- *  "unshared" (nobody can read along any more). */
+ *  "unshared" (viewers can no longer read the captions). */
 export class LiveSession extends EventTarget {
   state = "connecting";
   backlog = new Backlog();

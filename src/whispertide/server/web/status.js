@@ -21,7 +21,7 @@ export class Status {
     this.show("ready", `Ready · ${model ?? ""}`);
   }
 
-  reading({ batch: { files } }, who = "Reading", share = "") {
+  reading({ batch: { files } }, who = "Transcribing", share = "") {
     this.show("live", `${who} the file${share}${files.length ? `, then ${files.length} more` : ""}`);
   }
 

@@ -43,7 +43,7 @@ function show({ text, guess: guessed, follows, isNewRun, language, speaking, sec
   if (looks.showsGuess) showGuess(guessed);
   trim();
   showSecond(translated);
-  showState(speaking ? "" : $("text").hasChildNodes() ? "The speaker pauses" : "The speaker has not begun");
+  showState(speaking ? "" : $("text").hasChildNodes() ? "The speaker is pausing" : "The speaker has not started yet");
   if (following) toEnd();
 }
 

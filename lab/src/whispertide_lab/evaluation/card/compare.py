@@ -64,7 +64,7 @@ def _applies(measure: Measure, result: Result) -> bool:
 def verdict(found: list[Change]) -> str:
     """Where this model is better, where worse, and where nobody can tell, by 95 % intervals."""
     if not found:
-        return "The two cards have no recordings in common: nothing can be said."
+        return "The two cards have no recordings in common: they cannot be compared."
     better = [_said(change) for change in found if change.better]
     worse = [_said(change) for change in found if change.worse]
     open_ones = [f"{change.part} ({change.measure.name})" for change in found if not (change.better or change.worse)]

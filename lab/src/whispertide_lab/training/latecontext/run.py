@@ -214,6 +214,6 @@ def open_trainer(
 def _check_intents(wanted: Sequence[str], vocabulary: LateVocabulary) -> None:
     if unknown := sorted({intent for intent in wanted if vocabulary.intent(intent) is None}):
         raise CorpusError(
-            f"expected commands with intents that the network knows; {', '.join(unknown[:5])} "
+            f"expected commands with intents of the network; {', '.join(unknown[:5])} "
             f"{'is' if len(unknown) == 1 else 'are'} not among its {len(vocabulary.intents)}. Train a new one"
         )
