@@ -130,11 +130,14 @@ ANY_SPEAKERS = 8  # at most, where nobody says how many
 
 
 def check_text(name: str, text: str) -> None:
-    """Raise `OptionError` for halves of surrogate pairs, which are in no text and which no tokenizer takes."""
+    """Raise `OptionError` for halves of surrogate pairs, which no tokenizer takes: half of a character, or what a command
+    line has for bytes that are not UTF-8.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise OptionError(f"expected {name} to be text; got half of a character in {text[:40]!r}") from None
+        got = f"got other bytes, or half of a character, in {text[:40]!r}"
+        raise OptionError(f"expected {name} in UTF-8; {got}: convert it, as by iconv") from None
 
 
 def listed_values(name: str, what: str, kind: type, values: object) -> tuple[Any, ...]:

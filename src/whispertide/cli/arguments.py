@@ -212,17 +212,11 @@ Subtitles = Annotated[
 
 def check_options(options: DecodeOptions) -> DecodeOptions:
     """Check the options, with languages as codes, and None for "auto". Raises `UnknownLanguageError`, and `OptionError`
-    for a prompt or terms that no model can be shown, and for a language that is not among those that are allowed, and
-    `CheckpointNotFoundError` where voices are to be told apart without a network for it.
+    for a language that is not among those that are allowed, and `CheckpointNotFoundError` where voices are to be told
+    apart without a network for it.
     """
     from whispertide.checkpoint.languages import allowed_languages
 
-    try:
-        "".join((options.prompt, *options.keyterms)).encode()
-    except UnicodeEncodeError as error:
-        raise OptionError(
-            "expected --prompt and --keyterms in UTF-8; got other bytes: convert them, as by iconv"
-        ) from error
     if options.speakers:
         from whispertide.speakers.embedding import find_embedding
 

@@ -49,7 +49,7 @@ def test_it_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
         breaker.failed()
     breaker.answered()
     assert [record.getMessage() for record in caplog.records] == [
-        "the server failed 2 times in a row and is left alone for 30 s",
+        "the server failed 2 times in a row and gets no requests for 30 s",
         "the server answers again",
     ]
 
