@@ -130,8 +130,8 @@ ANY_SPEAKERS = 8  # at most, where nobody says how many
 
 
 def check_text(name: str, text: str) -> None:
-    """Raise `OptionError` for halves of surrogate pairs, which no tokenizer takes: half of a character, or what a command
-    line has for bytes that are not UTF-8.
+    """Raise `OptionError` for halves of surrogate pairs, which no tokenizer takes: half of a character, or
+    what a command line has for bytes that are not UTF-8.
     """
     try:
         text.encode()
