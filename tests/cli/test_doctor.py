@@ -130,7 +130,7 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
         (
             False,
             0.12,
-            "padding of merged frames and the backward-shift guard, because this checkpoint has not heard short",
+            "padding of merged frames and the backward-shift guard, because this checkpoint was not trained on short",
         ),
     ],
 )

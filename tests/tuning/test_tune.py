@@ -235,7 +235,7 @@ def test_a_shipped_rule_is_one_of_a_checkpoint_in_its_framing() -> None:
 def test_the_report_says_what_became_of_the_rule() -> None:
     assert "0.0400, with the shipped rule 0.0450; 0 confirmed words of streams" in text(tuning(refit=BETTER))
     assert "the shipped one stays" in html(tuning(refit=replace(BETTER, error=0.046)))
-    assert "takes 5 minutes of speech" in text(tuning())
+    assert "needs 5 minutes of speech" in text(tuning())
     assert "confirming words" not in text(tuning(short=True))
     assert tuning(refit=BETTER).calibration().report["rule"]["used"] is True
 
