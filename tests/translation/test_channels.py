@@ -79,10 +79,13 @@ def test_a_failure_has_its_channel() -> None:
 def test_a_recording_waits_for_the_channel_with_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whispertide.translation.translating.ROOM", 4)
     gate = threading.Event()
-    translating = both(ScriptedTranslator(), ScriptedTranslator(gate=gate))
-    assert translating.has_room
-    take(translating, 2, said(" One.", " Two.", " Three.", " Four."))
-    until(lambda: not translating.has_room)
+    slow = ScriptedTranslator(gate=gate)
+    translating = both(ScriptedTranslator(), slow)
+    take(translating, 2, said(" One.", " Two"))
+    until(lambda: len(slow.requests) == 1)
+    assert translating.has_room, "what is asked about does not wait"
+    take(translating, 2, said(".", " Three.", " Four."))
+    assert not translating.has_room
     translating.close()
     gate.set()
     assert translating.has_room
