@@ -26,7 +26,7 @@ from whispertide.atomic import CHOOSE_OUTPUT, check_place, replacing, shortened,
 from whispertide.batch.plan import Task
 from whispertide.batch.worker import Outcome
 from whispertide.errors import OutputError
-from whispertide.formats.files import HOLD_OTHERS, other_name, other_path
+from whispertide.formats.files import HOLD_OTHERS, other_name, other_path, with_others
 
 _STATE = "_batch"
 _LATER = {  # what folders of earlier versions do not say
@@ -59,8 +59,7 @@ class Provenance:
     def paths(self, output: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """The path of a transcript, and of each translation and correction that lies next to it."""
         wanted = (*((None,) if self.correct else ()), *((self.translate_to,) if self.translate_to else ()))
-        apart = () if self.format in HOLD_OTHERS else tuple(map(other_name, wanted))
-        return (output, *(other_path(output, name) for name in apart))
+        return with_others(output, () if self.format in HOLD_OTHERS else map(other_name, wanted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from whispertide.batch.inputs import Found
 from whispertide.errors import OptionError
-from whispertide.formats.files import other_path
+from whispertide.formats.files import with_others
 from whispertide.options import file_extension
 
 
@@ -21,7 +21,7 @@ class Task:
 
 def plan(recordings: Iterable[Found], form: str, others: Sequence[str] = ()) -> list[Task]:
     """Plan one task per recording, the largest first: then no worker sits alone with a long one at the end. Its
-    transcript has `others` next to it (`formats.files.other_path`).
+    transcript has `others` next to it (`formats.files.with_others`).
 
     Raises `OptionError` where two recordings would become the same transcript, or where the transcript of one would be
     the folder of another's. A name must not depend on which other recordings there are, or a larger archive would give
@@ -31,7 +31,7 @@ def plan(recordings: Iterable[Found], form: str, others: Sequence[str] = ()) -> 
     tasks = []
     for found in recordings:
         output = _output_path(found.place, form)
-        for path in (output, *(other_path(output, name) for name in others)):
+        for path in with_others(output, others):
             key = str(path).casefold()  # some file systems do not tell A from a
             if key in taken:
                 raise OptionError(

@@ -162,6 +162,11 @@ def other_path(transcript: _Path, name: str) -> _Path:
     return transcript.with_suffix(f".{name}{transcript.suffix}")
 
 
+def with_others(transcript: _Path, names: Iterable[str]) -> tuple[_Path, ...]:
+    """The path of a transcript, and of each translation and correction next to it, by `other_name`."""
+    return (transcript, *(other_path(transcript, name) for name in names))
+
+
 def named_others(others: Iterable[OtherText]) -> dict[str, Any]:
     """Translations and corrections, by name; without any there is no such field."""
     named: dict[str, list[dict[str, Any]]] = {}
