@@ -13,7 +13,7 @@ laboratory.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -23,6 +23,7 @@ from whispertide.cli.progress import counting
 from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.features import log_mel
+from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
@@ -36,6 +37,8 @@ from whispertide_lab.speech.utterance import Utterance
 from whispertide_lab.training.short_lessons import search
 
 LONGEST_S = 8.0
+
+Encode = Callable[[FloatArray], Encoded]
 
 
 @dataclass
@@ -63,11 +66,11 @@ def pieces(utterance: Utterance, longest_s: float) -> Iterator[Utterance]:
         count = sum((word.end or 0) - start <= longest for word in words) or 1  # ends never fall
         end = words[count - 1].end or start
 
-        def cut(start: int = start, end: int = end) -> FloatArray:
+        def sound(start: int = start, end: int = end) -> FloatArray:
             return utterance.audio()[start:end]
 
         name = f"{utterance.id} {seconds(start):.2f}"
-        yield replace(utterance, id=name, words=tuple(words[:count]), seconds=seconds(end - start), audio=cut)
+        yield replace(utterance, id=name, words=tuple(words[:count]), seconds=seconds(end - start), audio=sound)
         del words[:count]
 
 
@@ -81,19 +84,32 @@ def windows(options: argparse.Namespace) -> list[Utterance]:
     ]
     if options.cut is None:
         return [utterance for utterance in spoken if utterance.seconds <= options.longest]
-    aligner: Transcriber = load(options.aligner)
-    placed = [aligned(utterance, aligner, options.aligner) for utterance in spoken]
-    return [piece for utterance in placed if utterance.aligned_by for piece in pieces(utterance, options.cut)]
+    return cut(spoken, options.cut, options.aligner)
 
 
-def hear(model: WhisperModel, framing: Framing, utterance: Utterance, into: Heard) -> None:
+def cut(spoken: Sequence[Utterance], longest_s: float, aligner_name: str) -> list[Utterance]:
+    """Recordings in windows of at most so many seconds, cut between words where the aligner finds them."""
+    aligner: Transcriber = load(aligner_name)
+    placed = [aligned(utterance, aligner, aligner_name) for utterance in spoken]
+    return [piece for utterance in placed if utterance.aligned_by for piece in pieces(utterance, longest_s)]
+
+
+def framed(model: WhisperModel, framing: Framing) -> Encode:
+    """Encodes windows [n] at 16 kHz in that way."""
+
+    def encode(samples: FloatArray) -> Encoded:
+        return framing(model, log_mel(samples, model.dims.n_mels))
+
+    return encode
+
+
+def hear(model: WhisperModel, encode: Encode, utterance: Utterance, into: Heard) -> None:
     """One greedy decode, counted."""
     samples = utterance.audio()
     asked = DecodeOptions(timestamps=False, max_tokens=limit(len(samples)))
     language = utterance.language if model.tokenizer.is_multilingual else None
     prompt = build_prompt(model.tokenizer, model.dims.n_text_ctx, asked, language=language, previous=())
-    encoded = framing(model, log_mel(samples, model.dims.n_mels))
-    best = search(model, encoded, prompt, build_rules(model, asked)).best
+    best = search(model, encode(samples), prompt, build_rules(model, asked)).best
     said, found = [word.text for word in utterance.words], model.tokenizer.decode(best.tokens).split()
     words = align(said, found, utterance.language).words
     into.errors.append((float(words.errors), float(words.reference)))
@@ -129,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with counting("windows") as advance:
         for number, utterance in enumerate(utterances, 1):
             for name, (one, framing) in ways.items():
-                hear(one, framing, utterance, heard[name])
+                hear(one, framed(one, framing), utterance, heard[name])
             advance(model.name, number, len(utterances))
     words = round(sum(count for _, count in heard["bare"].errors))
     print(f"{model.name}: {len(utterances)} windows, {words} words\n")

@@ -25,7 +25,7 @@ from whispertide_lab.training import short_lessons, short_texts
 from whispertide_lab.training.network import load_network, new_network
 from whispertide_lab.training.shards import Shards
 from whispertide_lab.training.short import REPORT, ShortOptions, ShortTrainer, model_of, open_trainer, parts_of
-from whispertide_lab.training.short_batches import ShortBatches, in_order
+from whispertide_lab.training.short_batches import ShortBatches, collated, in_order
 from whispertide_lab.training.short_lessons import Lesson, Teacher, bare_mel, teach
 from whispertide_lab.training.short_texts import compare
 from whispertide_lab.training.short_windows import ShortWindowOptions, Stretch
@@ -163,7 +163,8 @@ def test_the_teacher_itself_has_nothing_to_learn_of_padded_windows(
     batch = ShortBatches(lessons_of(checkpoint, shards, tmp_path), 3, 1.0, 80, nano().tokenizer.eot, 0)[0]
     assert len(batch.padded) == len(batch.bare) > 1
     with torch.no_grad():
-        parts, other = parts_of(network, batch), parts_of(new_network(small_dims(), 1).eval(), batch)
+        others = new_network(small_dims(), 1).eval()
+        parts, other = (parts_of(each, batch, each.encoder(batch.bare)) for each in (network, others))
     assert abs(float(parts.changed)) < 1e-5 < float(parts.distance) / 5  # rounding, by the processor
     assert float(other.changed) > 1e-5
 
@@ -176,7 +177,7 @@ def test_batches_are_windows_of_one_length_and_a_function_of_their_number(
     assert torch.equal(batches[3].bare, batches[3].bare)
     twice = {(len(batches[number].bare), len(batches[number].padded)) for number in range(30)}
     assert {padded for bare, padded in twice if bare == 3} == {1, 2}, "half of three, on average"
-    all_of_them = list(in_order(lessons, 3, 80, nano().tokenizer.eot))
+    all_of_them = [collated(*part, 80, nano().tokenizer.eot) for part in in_order(lessons, 3)]
     assert sum(len(batch.bare) for batch in all_of_them) == len(lessons)
     for batch in all_of_them:
         assert len(batch.hidden) == int(batch.heard.sum())

@@ -31,7 +31,7 @@ from whispertide_lab.training.lessons import described
 from whispertide_lab.training.losses import departure
 from whispertide_lab.training.network import Whisper, load_network
 from whispertide_lab.training.shards import Shards
-from whispertide_lab.training.short_batches import ShortBatch, ShortBatches, in_order
+from whispertide_lab.training.short_batches import ShortBatch, ShortBatches, collated, in_order
 from whispertide_lab.training.short_lessons import Lesson, Teacher, teach
 from whispertide_lab.training.short_speech import apart
 from whispertide_lab.training.short_texts import compare
@@ -85,12 +85,14 @@ class Parts:
     changed: Tensor
 
 
-def parts_of(network: Whisper, batch: ShortBatch) -> Parts:
-    """How far the student is from the teacher: on bare windows in distribution and text, on padded ones changed."""
+def parts_of(network: Whisper, batch: ShortBatch, encoded: Tensor) -> Parts:
+    """How far the student is from the teacher: on bare windows, `encoded` [b, frames, width], in distribution and text,
+    on padded ones changed.
+    """
     embedding = network.decoder.embed_tokens.weight
     known = functional.linear(batch.hidden.to(embedding.dtype), embedding)
     counted = batch.heard | (batch.targets >= 0)
-    hidden, _ = network.decoder(batch.tokens, network.encoder(batch.bare))
+    hidden, _ = network.decoder(batch.tokens, encoded)
     logits, targets, heard = functional.linear(hidden[counted], embedding), batch.targets[counted], batch.heard[counted]
     said = targets >= 0
     text = functional.cross_entropy(logits[said].float(), targets[said], reduction="sum")
@@ -122,13 +124,14 @@ class ShortTrainer(AdapterTrainer[ShortBatch]):
 
     def loss(self, batch: ShortBatch) -> Tensor:
         """All parts."""
-        parts = parts_of(self.network, batch)
+        parts = parts_of(self.network, batch, self.network.encoder(batch.bare))
         return parts.distance + self.options.text * parts.text + parts.changed
 
     def measured(self) -> dict[str, float]:
         """On held-out windows: distances per token, and how the texts differ from the teacher's."""
         with torch.no_grad(), self._precision():
-            pairs = [(parts_of(self.network, batch), batch) for batch in self._held_out]
+            network = self.network
+            pairs = [(parts_of(network, batch, network.encoder(batch.bare)), batch) for batch in self._held_out]
         bare = sum(int(batch.heard.sum()) for _, batch in pairs)
         padded = sum(int(batch.heard[: len(batch.padded)].sum()) for _, batch in pairs)
         return {
@@ -194,7 +197,7 @@ def open_trainer(
     tested, lessons = kept
     n_mels, filler = checkpoint.dims.n_mels, checkpoint.tokenizer.eot
     batches = ShortBatches(lessons, options.batch, options.again, n_mels, filler, options.seed)
-    held_out = list(in_order(tested, options.batch, n_mels, filler))
+    held_out = [collated(part, twice, n_mels, filler) for part, twice in in_order(tested, options.batch)]
     data = {**described(trained), "speakers": len(trained.by_speaker()), "held_out_speakers": len(held.by_speaker())}
     trainer = ShortTrainer(checkpoint, Lessons(batches, held_out, data), tested, options, folder, device)
     if start is not None:

@@ -58,11 +58,15 @@ class ShortBatches(Numbered[ShortBatch]):
 
     def make(self, number: int, dice: Dice) -> ShortBatch:
         """Batch `number`, by its dice."""
+        return collated(*self.draw(dice), self._n_mels, self._filler)
+
+    def draw(self, dice: Dice) -> tuple[list[Lesson], int]:
+        """Lessons of one length; so many of them, from the first on, are padded, too."""
         group = self._groups[int(dice.choice(len(self._groups), p=self._shares))]
         chosen = dice.choice(len(group), min(self._size, len(group)), replace=False)
         # As many as the share says, on average.
         twice = int(self._again * len(chosen) + dice.random_sample())
-        return collated([group[at] for at in chosen], twice, self._n_mels, self._filler)
+        return [group[at] for at in chosen], twice
 
 
 def by_length(lessons: Sequence[Lesson]) -> list[list[Lesson]]:
@@ -73,11 +77,13 @@ def by_length(lessons: Sequence[Lesson]) -> list[list[Lesson]]:
     return [groups[length] for length in sorted(groups)]
 
 
-def in_order(lessons: Sequence[Lesson], size: int, n_mels: int, filler: int) -> Iterator[ShortBatch]:
-    """All of them, each once; of some batches one is padded, too, which takes as long as ten short ones."""
+def in_order(lessons: Sequence[Lesson], size: int) -> Iterator[tuple[list[Lesson], int]]:
+    """What `collated` takes, of all of them, each once; of some batches one is padded, too, which takes as long as ten
+    short ones.
+    """
     parts = [group[at : at + size] for group in by_length(lessons) for at in range(0, len(group), size)]
     for number, part in enumerate(parts):
-        yield collated(part, int(number % _PADDED == 0), n_mels, filler)
+        yield part, int(number % _PADDED == 0)
 
 
 def collated(lessons: Sequence[Lesson], twice: int, n_mels: int, filler: int) -> ShortBatch:
