@@ -26,7 +26,7 @@ from torch import Tensor
 from whispertide.atomic import write_text
 from whispertide.audio.buffer import to_float
 from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.low_rank import GROUPS
+from whispertide.checkpoint.short import GROUPS
 from whispertide.cli.progress import counting
 from whispertide.features import log_mel, padded
 from whispertide.model.engine import Encoded
@@ -59,7 +59,7 @@ SPEECH_S = 5.0  # that is gathered for each window
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is learned: changes of `rank` in these `groups` of weights, a `hush` word ("sound" or "log-mel"), or both;
+    """What is learned: changes of `rank` in these `groups` of weights (all that `train short` changes), a `hush` word ("sound" or "log-mel"), or both;
     from the first `share` of the windows, which have padding of so many `merged` frames.
     """
 
@@ -72,22 +72,18 @@ class Kind:
 
 
 KINDS = (
+    Kind("LoRA, rank 16", rank=16),
+    Kind("LoRA, rank 16, with padding of 16 merged frames", rank=16, merged=16),
+    Kind("LoRA, rank 16, with padding of 64 merged frames", rank=16, merged=64),
+    Kind("LoRA, rank 4", rank=4),
+    Kind("LoRA, rank 64", rank=64),
     Kind("hush word of 0.5 s", hush="sound"),
     Kind("hush word of 0.5 s, in log-mel", hush="log-mel"),
-    Kind("LoRA, rank 4, every attention", rank=4),
-    Kind("LoRA, rank 16, every attention", rank=16),
-    Kind("LoRA, rank 64, every attention", rank=64),
-    Kind("LoRA, rank 16, the encoder's attention", rank=16, groups=("encoder_self",)),
-    Kind("LoRA, rank 16, the decoder's attention", rank=16, groups=("decoder_self", "decoder_cross")),
-    Kind(
-        "LoRA, rank 16, every attention and the encoder's other layers",
-        rank=16,
-        groups=(*GROUPS, "encoder_inner", "encoder_outer"),
-    ),
-    Kind("LoRA, rank 16, every attention, a quarter of the windows", rank=16, share=0.25),
-    Kind("LoRA, rank 16, every attention, with the hush word in log-mel", rank=16, hush="log-mel"),
-    Kind("LoRA, rank 16, every attention, with padding of 16 merged frames", rank=16, merged=16),
-    Kind("LoRA, rank 16, every attention, with padding of 64 merged frames", rank=16, merged=64),
+    Kind("LoRA, rank 16, and the hush word in log-mel", rank=16, hush="log-mel"),
+    Kind("LoRA, rank 16, the encoder's attention alone", rank=16, groups=("encoder_self",)),
+    Kind("LoRA, rank 16, the decoder's attention to the encoder alone", rank=16, groups=("decoder_hears",)),
+    Kind("LoRA, rank 16, the decoder's attention to its text, too", rank=16, groups=(*GROUPS, "decoder_self")),
+    Kind("LoRA, rank 16, from a quarter of the windows", rank=16, share=0.25),
 )
 
 
