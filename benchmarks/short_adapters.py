@@ -59,8 +59,9 @@ SPEECH_S = 5.0  # that is gathered for each window
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is learned: changes of `rank` in these `groups` of weights (all that `train short` changes), a `hush` word ("sound" or "log-mel"), or both;
-    from the first `share` of the windows, which have padding of so many `merged` frames.
+    """What is learned: changes of `rank` in these `groups` of weights, by default those that `train short` changes, a
+    `hush` word ("sound" or "log-mel"), or both; from the first `share` of the windows. These have padding of so many
+    `merged` frames.
     """
 
     name: str
