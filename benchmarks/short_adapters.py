@@ -11,9 +11,8 @@ padded to 30 s. A hush word is half a second of sound after the window (WhisperF
 
 import argparse
 import json
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -28,11 +27,10 @@ from whispertide.audio.buffer import to_float
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.short import GROUPS
 from whispertide.cli.progress import counting
-from whispertide.features import log_mel, padded
+from whispertide.features import log_mel
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
-from whispertide.streaming.framing import BARE, FRAMES_PER_S, PAD30, Framing, Merged
-from whispertide.streaming.merged_padding import merge_padding
+from whispertide.streaming.framing import BARE, PAD30, Framing, Merged, taught_framing
 from whispertide.types import HOP_LENGTH, FloatArray, to_samples
 from whispertide_lab.evaluation.bootstrap import paired
 from whispertide_lab.evaluation.corpora import open_corpus
@@ -46,13 +44,13 @@ from whispertide_lab.training.network import Whisper, load_network
 from whispertide_lab.training.shards import Shards
 from whispertide_lab.training.short import model_of, parts_of
 from whispertide_lab.training.short_batches import ShortBatch, ShortBatches, collated, in_order
+from whispertide_lab.training.short_framing import encode_short
 from whispertide_lab.training.short_lessons import Lesson, Teacher, teach
 from whispertide_lab.training.short_speech import Advance, apart, gather
 from whispertide_lab.training.short_windows import ShortWindowOptions
 
 HUSH_S, NOISE = 0.5, 0.05  # its length, and the standard deviation of the noise that it starts as
 RATE, HUSH_RATE = 3e-4, 0.01  # as `train short` and `train hush` have them
-MERGED_ZEROS_S = 0.2  # of silence before merged padding
 BATCH, AGAIN = 8, 1 / 16
 SPEECH_S = 5.0  # that is gathered for each window
 
@@ -122,7 +120,9 @@ class SoundBatches(ShortBatches):
 class Ear(Protocol):
     """How a student hears windows; it may have something to learn itself."""
 
-    parameters: list[Tensor]
+    @property
+    def parameters(self) -> list[Tensor]:
+        """What it learns."""
 
     def encoded(self, network: Whisper, batch: SoundBatch) -> Tensor:
         """The windows of a batch: [b, frames, width]."""
@@ -131,42 +131,20 @@ class Ear(Protocol):
         """One window [n] of 16 kHz."""
 
 
-class BareEar:
-    """Windows as they are."""
+@dataclass(frozen=True, slots=True)
+class TaughtEar:
+    """Windows as they are, or with so many frames of merged padding."""
 
-    def __init__(self) -> None:
-        self.parameters: list[Tensor] = []
-
-    def encoded(self, network: Whisper, batch: SoundBatch) -> Tensor:
-        """The windows of a batch."""
-        encoded: Tensor = network.encoder(batch.bare)
-        return encoded
-
-    def encode(self, model: WhisperModel, samples: FloatArray) -> Encoded:
-        """One window."""
-        return framed(model, BARE)(samples)
-
-
-class MergedEar:
-    """Windows with a little silence, and `count` frames that stand for the rest of the padding (`merged_padding`)."""
-
-    def __init__(self, count: int) -> None:
-        self.parameters: list[Tensor] = []
-        self._framing = Merged(zeros_s=MERGED_ZEROS_S, stand_for_all=count)
+    merged: int
+    parameters: list[Tensor] = field(default_factory=list)
 
     def encoded(self, network: Whisper, batch: SoundBatch) -> Tensor:
         """The windows of a batch."""
-        near = batch.bare.shape[2] // 2 + round(MERGED_ZEROS_S * FRAMES_PER_S)
-        count, whole = self._framing.stand_for_all, len(network.encoder.embed_positions.weight)
-        positions, bias = map(torch.from_numpy, merge_padding(near, count, whole))
-        mel = torch.stack([torch.from_numpy(padded(row.numpy(), 2 * (near + count))) for row in batch.bare])
-        (last,) = deque(network.encoder.layer_outputs(mel, bias, positions), maxlen=1)
-        encoded: Tensor = network.encoder.layer_norm(last)
-        return encoded
+        return encode_short(network, batch.bare, self.merged)
 
     def encode(self, model: WhisperModel, samples: FloatArray) -> Encoded:
         """One window."""
-        return framed(model, self._framing)(samples)
+        return framed(model, taught_framing(self.merged))(samples)
 
 
 class HushEar:
@@ -235,10 +213,8 @@ class HushInLogMel(HushEar):
 
 def ear_of(kind: Kind, n_mels: int, seed: int) -> Ear:
     """How students of this kind hear."""
-    if kind.merged:
-        return MergedEar(kind.merged)
     words = {"sound": HushInSound, "log-mel": HushInLogMel}
-    return words[kind.hush](n_mels, seed) if kind.hush else BareEar()
+    return words[kind.hush](n_mels, seed) if kind.hush else TaughtEar(kind.merged)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -310,12 +286,11 @@ def heard_by(model: WhisperModel, encode: Encode, spoken: Sequence[Utterance]) -
 def untaught(checkpoint: Checkpoint, folder: Path, spoken: Sequence[Utterance]) -> list[Row]:
     """The checkpoint as it is, padded, with merged padding, and bare."""
     model = model_of(checkpoint, load_network(checkpoint).eval())
-    few, some = (Merged(zeros_s=MERGED_ZEROS_S, stand_for_all=count) for count in (16, 64))
     ways: dict[str, tuple[str, Framing]] = {
         "pad30": ("padded to 30 s", PAD30),
         "merged": ("with padding of 128 merged frames", Merged()),
-        "merged64": ("with padding of 64 merged frames", some),
-        "merged16": ("with padding of 16 merged frames", few),
+        "merged64": ("with padding of 64 merged frames", taught_framing(64)),
+        "merged16": ("with padding of 16 merged frames", taught_framing(16)),
         "bare": ("bare", BARE),
     }
 

@@ -1,5 +1,6 @@
 """A model with an adapter for short windows: bare windows are heard with it, padded ones without, by one decoder."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from whispertide.graphs.store import GraphFiles
 from whispertide.model.onnx_engine import OnnxEngine
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
-from whispertide.streaming.framing import BARE, PAD30, Hush, Zeros
+from whispertide.streaming.framing import BARE, PAD30, Hush, Merged, Zeros, taught_framing
 
 OPTIONS = EngineOptions(threads=1, precision="fp32")
 
@@ -62,6 +63,17 @@ def test_the_decoder_is_one_for_both(adapted: WhisperModel) -> None:
     graphs = GraphFiles(adapted.short.checkpoint, "fp32")
     assert graphs.path(ENCODER).is_file()
     assert not graphs.path(DECODER).is_file()
+
+
+def test_an_adapter_for_merged_padding_is_for_that_alone(tmp_path: Path, adapted: WhisperModel) -> None:
+    checkpoint = random_whisper(tmp_path / "merged", MINI)
+    learned = replace(ShortAdapter.of_checkpoint(adapted.checkpoint), report={"options": {"merged": 16}})
+    learned.save(checkpoint.folder / "short.npz")
+    model = WhisperModel.of(checkpoint, OPTIONS)
+    assert (model.short_merged, adapted.short_merged) == (16, 0)
+    assert taught_framing(16).adapted(model) is model.short is not model
+    assert Merged().adapted(model) is model
+    assert Merged().adapted(adapted) is Merged(stand_for_all=16).adapted(adapted) is adapted
 
 
 @pytest.mark.slow

@@ -56,6 +56,12 @@ def test_a_checkpoint_that_knows_short_windows_gets_them_unmeasured() -> None:
     assert framed.recipe == as_tuned(TIDE)
 
 
+def test_a_checkpoint_that_was_taught_merged_padding_gets_as_much() -> None:
+    framed = choose_framing(TIDE, knows_short=True, costs=never, merged=16)
+    assert framed.recipe == TIDE.replace(framing="merged", stand_for_all=16, zeros_s=0.2)
+    assert framed.why == "padding of merged frames, because this checkpoint was trained on short windows"
+
+
 WHY = "padding of merged frames and the backward-shift guard, because this checkpoint was not trained on short windows"
 
 

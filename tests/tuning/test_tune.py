@@ -141,7 +141,12 @@ def test_the_short_form_ends_early(
     """Each look at the clock takes a quarter of a second, and each hearing is preceded by one."""
     now = iter(range(10_000))
     model: Any = SimpleNamespace(
-        name="m", options=OPTIONS, knows_short=knows_short, view=lambda options: model, checkpoint=UNKNOWN
+        name="m",
+        options=OPTIONS,
+        knows_short=knows_short,
+        short_merged=0,
+        view=lambda options: model,
+        checkpoint=UNKNOWN,
     )
     window = Window(np.zeros(16_000, np.float32), whole=False)
     heard = framing_choice.WindowText(("a", "b", "c"), 0, False, 0.1)
@@ -192,7 +197,7 @@ def test_the_short_form_takes_no_more_than_it_says(
     monkeypatch.setattr(framing_choice, "cut_windows", lambda audio: [window] * 40)
     monkeypatch.setattr(framing_choice, "open_executors", computing(opening_s, framings))
     monkeypatch.setattr(framing_choice, "_run", computing(hearing_s, None))
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False, checkpoint=UNKNOWN)
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False, short_merged=0, checkpoint=UNKNOWN)
     found = tune.tune(model, [window.audio], short=True)
     assert clock.now <= tune.SHORT_S
     assert len({each.windows for each in found.tried}) == 1
@@ -307,7 +312,7 @@ def test_no_rule_comes_of_little_speech_or_of_a_busy_machine(
     monkeypatch.setattr(framing_choice, "speech_s", lambda audio: speech_s)
     monkeypatch.setattr(tune, "measure_threads", lambda *_: (Rounds(1, 0.2, slowest_s),))
     monkeypatch.setattr(tune, "refit_rule", lambda *_: BETTER)
-    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False, checkpoint=UNKNOWN)
+    model: Any = SimpleNamespace(name="m", options=OPTIONS, knows_short=False, short_merged=0, checkpoint=UNKNOWN)
     found = tune.tune(model, [window.audio])
     assert (found.refit is not None) is fitted
     assert said in text(found)

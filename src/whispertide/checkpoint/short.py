@@ -37,6 +37,11 @@ class ShortAdapter:
     tensors_hash: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def merged(self) -> int:
+        """The frames of merged padding after the windows that it was taught on; 0: none, as bare ones."""
+        return int(self.report.get("options", {}).get("merged", 0))
+
     def save(self, path: Path) -> None:
         """Write it as a `.npz`, matrices as float16. Raises OSError."""
         attachments.save(path, Attachment(arrays_of(self.matrices, GROUPS), self.tensors_hash, self.report))

@@ -92,7 +92,9 @@ def diagnose(name: str, engine: EngineOptions, revision: str | None = None) -> D
     say(f"measuring {model.name} ...")
     speed = measure_speed(model)
     transcriber = Transcriber(model, measure=lambda _: speed.costs)
-    known = CheckpointFacts(model.knows_short, transcriber.known_best, model.options, model.checkpoint)
+    known = CheckpointFacts(
+        model.knows_short, transcriber.known_best, model.options, model.checkpoint, model.short_merged
+    )
     framed = transcriber.framed(get_recipe(DEFAULT_RECIPE))
     live = estimate_live(speed, model.dims, RECIPES, known)
     say(f"comparing {model.name} with its own fp32 graphs ...")

@@ -81,6 +81,11 @@ class WhisperModel:
         """True if there is an adapter for short windows."""
         return short_adapter(self.checkpoint) is not None
 
+    @cached_property
+    def short_merged(self) -> int:
+        """The frames of merged padding that its adapter for short windows knows; 0: none. Raises as `short`."""
+        return ShortAdapter.of_checkpoint(self.checkpoint).merged if self.is_adapted else 0
+
     @property
     def knows_short(self) -> bool:
         """True if it was trained on windows shorter than 30 s: by its maker, or by an adapter that is there."""

@@ -29,7 +29,7 @@ from whispertide.methods.attention.tide import Tide
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import BARE, AutoFraming, Bare, Merged
+from whispertide.streaming.framing import AutoFraming, Bare, Merged, taught_framing
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ def choose_framing(
     costs: Callable[[], Costs] | None,
     tuned: Calibration | None = None,
     options: EngineOptions | None = None,
+    merged: int = 0,
 ) -> Framed:
-    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is.
+    """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is. If it
+    knows them, they have so many frames of `merged` padding, or none.
 
     `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
     that the machine does not count. `tuned` is what was found out about the checkpoint before, here or by who made the
@@ -83,7 +85,9 @@ def choose_framing(
         return Framed(framed, tuned.said(recipe, framed, options))
     if not knows_short:
         return _careful(recipe, costs)
-    return Framed(as_tuned(recipe), f"{BARE.name}, because this checkpoint was trained on short windows")
+    framing = taught_framing(merged)
+    why = f"{framing.name}, because this checkpoint was trained on short windows"
+    return Framed(replace(recipe, framing=framing), why)
 
 
 def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:

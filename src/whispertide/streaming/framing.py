@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 FRAMES_PER_S, MEL_PER_S = SAMPLE_RATE // FRAME_SAMPLES, SAMPLE_RATE // HOP_LENGTH
+TAUGHT_ZEROS_S = 0.2  # silence before the merged padding that adapters are taught with
 _BUCKETS = tuple(length * FRAMES_PER_S for length in BUCKET_SECONDS)  # encoder frames
 
 
@@ -188,6 +189,10 @@ class Merged(Framing):
     zeros_s: float = setting(0.5, "silence after the audio that is encoded frame by frame", least=0, most=CHUNK_SECONDS)
     stand_for_all: int = setting(128, "frames that stand for the rest of the padding", least=1, most=1500)
 
+    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+        """With its adapter for short windows, where that was taught with padding of as many frames."""
+        return model.short if model.short_merged == self.stand_for_all else model
+
     def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
         """With merged padding; as padded where that has no more frames."""
         whole, near = model.dims.n_audio_ctx, self._near(-(-mel.shape[1] // 2))
@@ -233,6 +238,13 @@ class AutoFraming(Framing):
 
 
 PAD30, BARE = Pad30(), Bare()
+
+
+def taught_framing(merged: int) -> Framing:
+    """The framing that an adapter was taught: so many frames of merged padding (`ShortAdapter.merged`); 0: bare."""
+    return Merged(zeros_s=TAUGHT_ZEROS_S, stand_for_all=merged) if merged else BARE
+
+
 FRAMINGS: Mapping[str, type[Framing]] = MappingProxyType(
     {each.kind: each for each in (Pad30, Bare, Buckets, Zeros, Merged, Hush)}
 )

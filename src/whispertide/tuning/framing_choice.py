@@ -30,7 +30,7 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
-from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Merged, Pad30, Zeros
+from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Merged, Pad30, Zeros, taught_framing
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, align_down, to_samples
 
@@ -177,10 +177,11 @@ class FramingResult:
 
 def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
     """The framings to try with this model: the reference, then the nearest to it; `few`: the most important ones."""
+    taught = [taught_framing(model.short_merged)] if model.short_merged else []
     if few:
-        return [Pad30(), Merged(), Bare()]
+        return [Pad30(), Merged(), *taught, Bare()]
     hush = [Hush()] if has_word(model) else []
-    return [Pad30(), Merged(), Zeros(), *hush, Buckets(), Bare()]
+    return [Pad30(), Merged(), *taught, Zeros(), *hush, Buckets(), Bare()]
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ def guard_changes(framing: Framing) -> dict[str, Any]:
     stops is decoded once more, padded. Single words, the hardest for checkpoints, are padded in the end.
     """
     guard = {} if isinstance(framing, Pad30) else {"shift_guard": True, "short_s": _SINGLE_WORD_S}
-    fields = {"zeros_s": framing.zeros_s} if framing.kind == "zeros" else {}  # type: ignore[attr-defined]
+    fields = {name: getattr(framing, name) for name in ("zeros_s", "stand_for_all") if hasattr(framing, name)}
     return {"framing": framing.kind, **fields, **guard}
 
 

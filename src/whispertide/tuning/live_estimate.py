@@ -101,13 +101,14 @@ class Shape:
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
     """Facts about the measured checkpoint: whether it is made for short windows, its calibration for an engine of these
-    options, and the files, next to which there may be adapters.
+    options, the files, next to which there may be adapters, and the frames of merged padding that its own one knows.
     """
 
     short: bool = True
     tuned: Calibration | None = None
     options: EngineOptions = field(default_factory=EngineOptions)
     checkpoint: "Checkpoint | None" = None
+    merged: int = 0
 
     def is_adapted(self, recipe: "Recipe") -> bool:
         """True if the checkpoint has what a recipe needs; an unknown one has no adapter."""
@@ -140,7 +141,7 @@ def published_facts(name: str) -> CheckpointFacts:
 
 
 def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:
-    framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options).recipe
+    framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options, known.merged).recipe
     seconds = machine.round_s(framed)
     load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
     return LiveEstimate(

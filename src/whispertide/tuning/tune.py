@@ -22,7 +22,7 @@ from whispertide.model.providers import physical_cores, thread_count
 from whispertide.options import DecodeOptions
 from whispertide.recipes.calibration import Calibration, Pace, machine_of, shipped_calibration
 from whispertide.recipes.short_windows import COMFORTABLE
-from whispertide.streaming.framing import BARE, Framing, Pad30
+from whispertide.streaming.framing import Framing, Pad30, taught_framing
 from whispertide.tuning import framing_choice
 from whispertide.tuning.framing_choice import (
     SPEECH_S,
@@ -223,13 +223,14 @@ def tune(
         until=budget.is_spent,
         progress=lambda done, total: advance("which framing suits", done, total),
     )
-    chosen = framing_choice.choose_framing(tried, BARE if model.knows_short else None)
+    usual = taught_framing(model.short_merged) if model.knows_short else None
+    chosen = framing_choice.choose_framing(tried, usual)
     framing = tried[0].framing if chosen is None else chosen.framing
     rounds = () if short else measure_threads(model, framing, speech, advance)
     pace, speech_s = choose_pace(rounds), 0.0 if short else sum(map(framing_choice.speech_s, recordings))
     may_fit = chosen is not None and pace is not None and speech_s >= SPEECH_S
-    usual = usual_rule(model, framing)
-    refit = refit_rule(model, framing, recordings, advance, usual.get("rule", "")) if may_fit else None
+    rule = usual_rule(model, framing)
+    refit = refit_rule(model, framing, recordings, advance, rule.get("rule", "")) if may_fit else None
     return Tuning(
         model=model.name,
         tried=tuple(tried),
@@ -240,7 +241,7 @@ def tune(
         heard_s=sum(len(audio) for audio in recordings) / SAMPLE_RATE,
         speech_s=speech_s,
         short=short,
-        usual=usual,
+        usual=rule,
         options=model.options if model.options.threads == 0 else replace(model.options, threads=0),
     )
 

@@ -43,6 +43,9 @@ def short(
     batch: Annotated[int, typer.Option("--batch", min=1, help="Windows in an update.")] = 8,
     rank: RankOption = 16,
     rate: RateOption = 3e-4,
+    merged: Annotated[
+        int, typer.Option("--merged", min=0, help="Frames of merged padding after each window. 0: bare windows.")
+    ] = 0,
     language: SpokenOption = None,
     start: Annotated[
         Path | None,
@@ -68,6 +71,7 @@ def short(
         batch=batch,
         rank=rank,
         rate=rate,
+        merged=merged,
         language=language,
         seed=training.seed,
         content_hash=checkpoint.tensors_hash,

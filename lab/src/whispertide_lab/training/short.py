@@ -24,6 +24,7 @@ from whispertide.checkpoint.short import GROUPS, ShortAdapter
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
+from whispertide.streaming.framing import taught_framing
 from whispertide_lab.training.adapter_run import AdapterOptions, AdapterTrainer
 from whispertide_lab.training.device import quicker_precision
 from whispertide_lab.training.epochs import Lessons
@@ -32,6 +33,7 @@ from whispertide_lab.training.losses import departure
 from whispertide_lab.training.network import Whisper, load_network
 from whispertide_lab.training.shards import Shards
 from whispertide_lab.training.short_batches import ShortBatch, ShortBatches, collated, in_order
+from whispertide_lab.training.short_framing import encode_short
 from whispertide_lab.training.short_lessons import Lesson, Teacher, teach
 from whispertide_lab.training.short_speech import apart
 from whispertide_lab.training.short_texts import compare
@@ -52,6 +54,7 @@ class ShortOptions(AdapterOptions):
     batch     windows in an update
     text      the weight of the teacher's text in the loss; that of its distribution is 1
     again     the share of the windows that are heard padded, too, so that the checkpoint stays what it was
+    merged    frames of merged padding after each window; 0: they are bare
     language  of all speech; None: as its manifest says, or as the checkpoint guesses
     """
 
@@ -64,15 +67,16 @@ class ShortOptions(AdapterOptions):
     batch: int = 8
     text: float = 1.0
     again: float = 1 / 16
+    merged: int = 0
     language: str | None = None
     windows: ShortWindowOptions = field(default_factory=ShortWindowOptions)
 
     def __post_init__(self) -> None:
         AdapterOptions.__post_init__(self)
-        if min(self.lessons, self.batch) < 1 or self.text < 0 or not 0 <= self.again <= 1:
+        if min(self.lessons, self.batch) < 1 or self.text < 0 or not 0 <= self.again <= 1 or self.merged < 0:
             raise OptionError(
-                "expected lessons and batch from 1, text from 0 and again from 0 to 1; got "
-                f"{self.lessons}, {self.batch}, {self.text:g} and {self.again:g}"
+                "expected lessons and batch from 1, text and merged from 0 and again from 0 to 1; got "
+                f"{self.lessons}, {self.batch}, {self.text:g}, {self.merged} and {self.again:g}"
             )
 
 
@@ -86,8 +90,8 @@ class Parts:
 
 
 def parts_of(network: Whisper, batch: ShortBatch, encoded: Tensor) -> Parts:
-    """How far the student is from the teacher: on bare windows, `encoded` [b, frames, width], in distribution and text,
-    on padded ones changed.
+    """How far the student is from the teacher: in distribution and text on short windows, which it has `encoded`
+    [b, frames, width]; on padded ones changed.
     """
     embedding = network.decoder.embed_tokens.weight
     known = functional.linear(batch.hidden.to(embedding.dtype), embedding)
@@ -124,20 +128,22 @@ class ShortTrainer(AdapterTrainer[ShortBatch]):
 
     def loss(self, batch: ShortBatch) -> Tensor:
         """All parts."""
-        parts = parts_of(self.network, batch, self.network.encoder(batch.bare))
+        parts = self._parts(batch)
         return parts.distance + self.options.text * parts.text + parts.changed
+
+    def _parts(self, batch: ShortBatch) -> Parts:
+        return parts_of(self.network, batch, encode_short(self.network, batch.bare, self.options.merged))
 
     def measured(self) -> dict[str, float]:
         """On held-out windows: distances per token, and how the texts differ from the teacher's."""
         with torch.no_grad(), self._precision():
-            network = self.network
-            pairs = [(parts_of(network, batch, network.encoder(batch.bare)), batch) for batch in self._held_out]
+            pairs = [(self._parts(batch), batch) for batch in self._held_out]
         bare = sum(int(batch.heard.sum()) for _, batch in pairs)
         padded = sum(int(batch.heard[: len(batch.padded)].sum()) for _, batch in pairs)
         return {
             "distance": round(sum(float(parts.distance) for parts, _ in pairs) / max(1, bare), 4),
             "distance_padded": round(sum(float(parts.changed) for parts, _ in pairs) / max(1, padded), 4),
-            **compare(self._model, self._tested),
+            **compare(self._model, self._tested, taught_framing(self.options.merged)),
         }
 
     def result(self) -> ShortAdapter:

@@ -1,4 +1,4 @@
-"""What a model says of bare windows, next to what it said of the same ones padded to 30 s.
+"""What a model says of short windows, next to what it said of the same ones padded to 30 s.
 
 Needs no torch. Knows nothing of training.
 """
@@ -11,14 +11,15 @@ from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import build_rules
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import BARE, Framing
 from whispertide.tuning.framing_choice import differences, plain_words
 from whispertide_lab.evaluation.clips import limit
 from whispertide_lab.training.short_lessons import Lesson, bare_mel, search
 
 
-def compare(model: WhisperModel, lessons: Sequence[Lesson]) -> dict[str, float]:
-    """Counts over the lessons: windows, texts that do not end, the teacher's words, those heard otherwise or not at
-    all, and words added. What does not end has no words that could be compared.
+def compare(model: WhisperModel, lessons: Sequence[Lesson], framing: Framing = BARE) -> dict[str, float]:
+    """Counts over the lessons, heard in that framing: windows, texts that do not end, the teacher's words, those heard
+    otherwise or not at all, and words added. What does not end has no words that could be compared.
     """
     counts = {"windows": len(lessons), "endless": 0, "words": 0, "changed": 0, "added": 0}
     tokenizer = model.tokenizer
@@ -27,7 +28,7 @@ def compare(model: WhisperModel, lessons: Sequence[Lesson]) -> dict[str, float]:
         tokens = tuple(lesson.tokens.tolist())
         first = int(np.argmax(lesson.targets >= 0)) + 1  # tokens that the decoder is given before it speaks
         prompt = Prompt(tokens[:first], tokens.index(tokenizer.sot), limit(len(lesson.samples)))
-        encoded = model.encode(bare_mel(lesson.samples, model.dims.n_mels))
+        encoded = framing(model, bare_mel(lesson.samples, model.dims.n_mels))
         best = search(model, encoded, prompt, rules[tokenizer.no_timestamps not in prompt.tokens]).best
         if best.stop != "end_of_text":
             counts["endless"] += 1
