@@ -26,7 +26,7 @@ from whispertide.features import log_mel
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
+from whispertide.streaming.framing import BARE, PAD30, Framing, Merged, taught_framing
 from whispertide.types import FloatArray, seconds, to_samples
 from whispertide_lab.evaluation.aligned import aligned
 from whispertide_lab.evaluation.bootstrap import paired
@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "bare": (model, BARE),
     }
     if model.short is not model:
-        ways["bare, with the adapter"] = (model.short, BARE)
+        taught = taught_framing(model.short_merged)
+        ways[f"{taught.name}, with the adapter"] = (model.short, taught)
     heard = {name: Heard() for name in ways}
     with counting("windows") as advance:
         for number, utterance in enumerate(utterances, 1):
