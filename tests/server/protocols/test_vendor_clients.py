@@ -44,7 +44,7 @@ from whispertide.types import SAMPLE_RATE, FloatArray
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "integrations.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "protocols.md"
 CLIP = Path(__file__).parents[2] / "clips" / "winter.flac"
 RECIPE = get_recipe("whisper-streaming").replace(search="greedy", framing="bare", step_s=1.5)
 
@@ -256,9 +256,9 @@ def test_deepgram_keeps_channels_apart(served: Served, clip: FloatArray) -> None
     assert 0 < starts[1] - starts[0] < 2  # of the first word, which rounding may choose otherwise
 
 
-def test_deepgram_as_the_guide_has_it(served: Served, clip: FloatArray, tmp_path: Path) -> None:
+def test_deepgram_as_the_page_has_it(served: Served, clip: FloatArray, tmp_path: Path) -> None:
     pytest.importorskip("deepgram", reason="Deepgram's SDK is not installed: pip install deepgram-sdk")
-    (program,) = (text for text in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL) if "wave" in text)
+    (program,) = (text for text in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "wave" in text)
     assert "127.0.0.1:8000" in program
     with wave.open(str(tmp_path / "talk.wav"), "wb") as talk:
         talk.setparams((1, 2, SAMPLE_RATE, 0, "NONE", "not compressed"))
