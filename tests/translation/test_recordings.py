@@ -69,3 +69,14 @@ def test_a_recording_is_held_back_where_too_much_waits_and_let_go_at_the_end() -
     assert not taken.is_alive()
     assert translator.gate is not None
     translator.gate.set()
+
+
+def test_a_sentence_without_an_end_stays_in_its_language() -> None:
+    """It was joined to the next one, and taken for one in that language: nobody translated it."""
+    translator = ScriptedTranslator()
+    one = RecordingTranslation(translator, TranslationOptions("en"))
+    one.take(segment(0, " Ja", " genau", language="de"))
+    one.take(segment(2, " Good.", language="en"))
+    others, _ = one.finish(48_000)
+    assert [other.text for other in others] == ["EN: JA GENAU", "Good."]
+    assert [request.source for request in translator.requests] == ["de"]

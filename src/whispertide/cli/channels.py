@@ -5,9 +5,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from whispertide.audio.whole import Recording
 from whispertide.cli.job import OfflineJob
 from whispertide.cli.output import Writer
-from whispertide.formats.document import OtherText, TextSegment
+from whispertide.formats.document import TextSegment
+from whispertide.formats.offline import OfflineRun
 from whispertide.types import FloatArray, spoken_by
 
 
@@ -23,17 +25,15 @@ class ChannelsJob(OfflineJob):
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe the channels, one after the other; an interrupt keeps what is done. `blocks` are not read."""
         saved.enter_context(self.interrupts)
+        self.run_over = OfflineRun(Recording(()))  # over all of them
         found: list[TextSegment] = []
-        others: list[OtherText] = []
         for number, channel in enumerate(self.channels, 1):
-            self.result.segments, self.result.others = [], []
+            self.run_over.recording, self.run_over.segments = Recording(channel), []
             try:
-                self.hear_whole(channel, ())
+                self.hear_whole((), number)
             finally:
-                found += [labelled(segment, number) for segment in self.result.segments]
+                found += [labelled(segment, number) for segment in self.run_over.segments]
                 self.result.segments = self.run_over.segments = sorted(found, key=lambda segment: segment.start)
-                others += [replace(other, speaker=number) for other in self.result.others]
-                self.result.others = others
             if self.result.interrupted:
                 break
 

@@ -17,7 +17,7 @@ from whispertide.cli.channel_captions import ChannelCaptions
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
 from whispertide.cli.hints import EnglishOnly, english_hint, language_hint
 from whispertide.cli.interrupt import Interrupts
-from whispertide.cli.live import LiveView, clock_text
+from whispertide.cli.live import LiveView, clock_text, warning_of
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Pump, PumpResult, Watcher
@@ -25,7 +25,7 @@ from whispertide.cli.translations import ChosenTranslator, finish_translations, 
 from whispertide.cli.two_lines import TwoLines
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
 from whispertide.errors import AudioError, OutputError
-from whispertide.events import End, Error, Event
+from whispertide.events import End, Error, Event, of_channel
 from whispertide.formats.document import Document, TextSegment, other_text
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
@@ -291,10 +291,13 @@ class OfflineJob(Job):
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
         saved.enter_context(self.interrupts)
-        self.hear_whole(blocks, writers)
+        self.run_over = OfflineRun(Recording(blocks), self.result.segments)
+        self.hear_whole(writers)
 
-    def hear_whole(self, blocks: Iterable[FloatArray], writers: Sequence[Writer]) -> None:
-        """The same, where interrupts are held already."""
+    def hear_whole(self, writers: Sequence[Writer], channel: int | None = None) -> None:
+        """Transcribe the recording of `run_over`, which is a `channel` where these are apart, into its segments. Interrupts
+        are held already.
+        """
         from whispertide.translation.recordings import take_segment
 
         texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
@@ -303,12 +306,13 @@ class OfflineJob(Job):
         def tell(event: Event) -> None:
             for one in texts:
                 one.event(event)
+            event = event if channel is None else of_channel(event, channel)
             if isinstance(event, Error):
-                say(f"warning: {event.message}")
+                say(warning_of(event))
             elif other := other_text(event):
                 self.result.others.append(other)
 
-        self.run_over, whole = OfflineRun(Recording(blocks), self.result.segments), False
+        whole = False
         with self._bar() as show:
 
             def progress(done: int, _: int) -> None:
@@ -324,14 +328,14 @@ class OfflineJob(Job):
                         framing=self.framing,
                         vad=self.vad,
                     ):
-                        if not self.result.segments and (
+                        if not self.run_over.segments and (
                             hint := language_hint(segment.language, segment.language_probability)
                         ):
                             say(hint)
                         self.result.language = segment.language
                         self.run_over.add(TextSegment.of(segment))
                         for lines in texts:
-                            lines.lines(self.result.segments[-1:])
+                            lines.lines(self.run_over.segments[-1:])
                         if translating is not None:
                             take_segment(translating, segment)
                             make_room(translating, self.interrupts, tell)
