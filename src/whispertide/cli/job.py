@@ -295,9 +295,7 @@ class OfflineJob(Job):
         self.hear_whole(writers)
 
     def hear_whole(self, writers: Sequence[Writer], channel: int | None = None) -> None:
-        """Transcribe the recording of `run_over`, which is a `channel` where these are apart, into its segments. Interrupts
-        are held already.
-        """
+        """Transcribe the recording of `run_over`, a `channel` where these are apart. Interrupts are held already."""
         from whispertide.translation.recordings import take_segment
 
         texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]

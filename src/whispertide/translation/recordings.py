@@ -110,7 +110,8 @@ class RecordingTranslation:
     @property
     def made(self) -> tuple[tuple[OtherText, ...], tuple[str, ...]]:
         """All translations so far in the order of their times, and what went wrong."""
-        return tuple(sorted(self._others, key=lambda other: other.start)), tuple(self._problems)
+        ordered = sorted(self._others, key=lambda other: (other.start, other.speaker or 0))
+        return tuple(ordered), tuple(self._problems)
 
     def close(self) -> None:
         """Give up what is not there yet."""
