@@ -98,14 +98,15 @@ def apart_options(options: DecodeOptions | None, channels: int = 2) -> DecodeOpt
 
 
 def in_order(channels: Iterable[Iterable[OfflineSegment]]) -> tuple[OfflineSegment, ...]:
-    """The segments of all channels of a recording by their times, each with the number of its channel as speaker of its
-    words. One without words, such as a mark alone, is a word, or nobody would have said it.
-    """
-    labelled = (_labelled(segment, number) for number, segments in enumerate(channels, 1) for segment in segments)
-    by_time = sorted(labelled, key=lambda segment: segment.span.start)
+    """The segments of all channels of a recording by their times, each with the number of its channel as speaker."""
+    known = (labelled(segment, number) for number, segments in enumerate(channels, 1) for segment in segments)
+    by_time = sorted(known, key=lambda segment: segment.span.start)
     return tuple(replace(segment, id=number) for number, segment in enumerate(by_time))
 
 
-def _labelled(segment: OfflineSegment, number: int) -> OfflineSegment:
+def labelled(segment: OfflineSegment, number: int) -> OfflineSegment:
+    """The segment with the number of its channel as speaker of its words. One without words, such as a mark alone, is a
+    word, or nobody would have said it.
+    """
     words = segment.words or (Word(segment.text, segment.span.start, segment.span.end),)
     return replace(segment, words=spoken_by(words, number))

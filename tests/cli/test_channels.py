@@ -13,8 +13,10 @@ from chat_server import chat_server, fails
 from command_line import Run
 from fake_transcriber import HALF, FakeSession, FakeTranscriber
 from sounds import make_wav
+from whispertide.cli.interrupt import Interrupts
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.options import DecodeOptions
+from whispertide.translation.channels import ChannelTranslating
 from whispertide.types import FloatArray, Span, Word
 
 RAW = ("--rate", "16000", "--sample-format", "f32le")
@@ -189,6 +191,23 @@ def test_of_a_recording_it_is_told_of_each_channel_too(run: Run, call: Path) -> 
     assert result.exit_code == 0
     told = " ".join(result.stderr.split())
     assert all(f"warning: channel {number}: translations fail, captions continue" in told for number in (1, 2))
+
+
+def test_an_interrupt_of_the_wait_for_translations_costs_no_channel(
+    run: Run, call: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait was at the end of each channel, and those after it were not heard."""
+
+    def pressed(translating: ChannelTranslating, interrupts: Interrupts, *_: object, **__: object) -> None:
+        interrupts.pressed = True
+        translating.give_up()
+
+    monkeypatch.setattr("whispertide.cli.job.finish_translations", pressed)
+    with chat_server() as chat:
+        result = run("transcribe", call, "--multichannel", "-o", tmp_path / "call.txt", *asking(chat.url))
+    assert "interrupted; the transcript is in" in " ".join(result.stderr.split())
+    said = (tmp_path / "call.txt").read_text().splitlines()
+    assert [line for line in said if line.startswith("Speaker 2: ")] == [f"Speaker 2: half{n}." for n in (2, 3, 4)]
 
 
 def test_the_figures_are_of_all_channels(

@@ -25,7 +25,7 @@ from whispertide.cli.translations import ChosenTranslator, finish_translations, 
 from whispertide.cli.two_lines import TwoLines
 from whispertide.cli.watch import EventLines, ProgressBar, TextLines, Warnings, choose_view, terminal
 from whispertide.errors import AudioError, OutputError
-from whispertide.events import End, Error, Event, of_channel
+from whispertide.events import End, Error, Event
 from whispertide.formats.document import Document, TextSegment, other_text
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
@@ -35,6 +35,7 @@ from whispertide.types import FloatArray, seconds
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.channels import ChannelSessions
+    from whispertide.decoding.longform import OfflineSegment
     from whispertide.recipes.recipe import Recipe
     from whispertide.session import Session
     from whispertide.translation.channels import ChannelTranslating
@@ -135,6 +136,15 @@ class Job(ABC):
         apart = bool(self.translator.targets(self.targets))
         return self.translator.begin(self.transcriber, self.options, live=live, apart=apart)
 
+    def _begin_translations(self, channels: int, *, live: bool = False) -> "Translating | ChannelTranslating | None":
+        """The translation of the session or recording, or of all channels."""
+        each = [one for _ in range(channels or 1) if (one := self._begin_translation(live=live)) is not None]
+        if not each or not channels:
+            return each[0] if each else None
+        from whispertide.translation.channels import ChannelTranslating
+
+        return ChannelTranslating(each)
+
     def _save(self, writers: Sequence[Writer], others: Sequence[tuple[Writer, str | None]]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and the paths."""
         # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
@@ -197,7 +207,7 @@ class StreamJob(Job):
         """Push `blocks` into a session."""
         session = self._open()
         self.meter = Meter(self.live)
-        translating = self._begin_translations()
+        translating = self._begin_translations(self.channels, live=self.live)
         pump = Pump(session, self.meter, rest=self.rest, result=self.result, translating=translating)
         saved.enter_context(self.interrupts)
         try:
@@ -216,15 +226,6 @@ class StreamJob(Job):
         if self.channels:
             return self.transcriber.channel_sessions(self.channels, self.recipe, **about)
         return self.transcriber.session(self.recipe, **about)
-
-    def _begin_translations(self) -> "Translating | ChannelTranslating | None":
-        """The translation of the session, or of all channels."""
-        each = [one for _ in range(self.channels or 1) if (one := self._begin_translation(live=self.live)) is not None]
-        if not each or not self.channels:
-            return each[0] if each else None
-        from whispertide.translation.channels import ChannelTranslating
-
-        return ChannelTranslating(each)
 
     @contextmanager
     def _shown(self, pump: Pump, writers: Sequence[Writer]) -> Iterator[None]:
@@ -288,52 +289,41 @@ class OfflineJob(Job):
     run_over: OfflineRun = field(init=False)
     as_it_comes: ClassVar[Sequence[str]] = ("txt",)
 
+    @property
+    def apart(self) -> int:
+        """The number of channels that are heard by themselves; 0: they are mixed."""
+        return 0
+
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
-        saved.enter_context(self.interrupts)
-        self.run_over = OfflineRun(Recording(blocks), self.result.segments)
-        self.hear_whole(writers)
-
-    def hear_whole(self, writers: Sequence[Writer], channel: int | None = None) -> None:
-        """Transcribe the recording of `run_over`, a `channel` where these are apart. Interrupts are held already."""
         from whispertide.translation.recordings import take_segment
 
-        texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
-        translating = self._begin_translation()
+        saved.enter_context(self.interrupts)
+        as_they_come = [writer for writer in writers if writer.target.format in self.as_it_comes]
+        texts, whole = [TextLines(writer) for writer in as_they_come], False
+        translating = self._begin_translations(self.apart)
 
         def tell(event: Event) -> None:
             for one in texts:
                 one.event(event)
-            event = event if channel is None else of_channel(event, channel)
             if isinstance(event, Error):
                 say(warning_of(event))
             elif other := other_text(event):
                 self.result.others.append(other)
 
-        whole = False
+        self.run_over = OfflineRun(Recording(blocks), self.result.segments)
         with self._bar() as show:
-
-            def progress(done: int, _: int) -> None:
-                self.done = done
-                show(done)
-
             try:
                 with self.interrupts.waiting():
-                    for segment in self.transcriber.transcribe_segments(
-                        self.run_over.recording,
-                        options=self.options,
-                        progress=progress,
-                        framing=self.framing,
-                        vad=self.vad,
-                    ):
-                        if not self.run_over.segments and (
+                    for segment in self.heard(show):
+                        if not self.result.segments and (
                             hint := language_hint(segment.language, segment.language_probability)
                         ):
                             say(hint)
                         self.result.language = segment.language
                         self.run_over.add(TextSegment.of(segment))
                         for lines in texts:
-                            lines.lines(self.run_over.segments[-1:])
+                            lines.lines(self.result.segments[-1:])
                         if translating is not None:
                             take_segment(translating, segment)
                             make_room(translating, self.interrupts, tell)
@@ -352,6 +342,17 @@ class OfflineJob(Job):
             self.result.broken = self.run_over.recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
             self.result.interrupted = self.result.interrupted or (self.interrupts.pressed and not whole)
+
+    def heard(self, show: Callable[[int], None]) -> "Iterator[OfflineSegment]":
+        """Transcribe the recording of `run_over`; `show` is called with how far that is, in samples."""
+
+        def progress(done: int, _: int) -> None:
+            self.done = done
+            show(done)
+
+        return self.transcriber.transcribe_segments(
+            self.run_over.recording, options=self.options, progress=progress, framing=self.framing, vad=self.vad
+        )
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:

@@ -25,11 +25,11 @@ from whispertide.types import Word
 _POLL_S = 0.1
 
 
-def take_segment(
-    translating: Translating | ChannelTranslating, segment: OfflineSegment, channel: int | None = None
-) -> None:
-    """Hand over the words of a segment, or of one of a channel: sentences go on from one to the next."""
-    end = segment.span.end
+def take_segment(translating: Translating | ChannelTranslating, segment: OfflineSegment) -> None:
+    """Hand over the words of a segment: sentences go on from one to the next. Where channels are apart their speaker is
+    their channel.
+    """
+    end, channel = segment.span.end, segment.words[0].speaker if isinstance(translating, ChannelTranslating) else None
     if segment.language:
         translating.take(Language(0, end, segment.language, segment.language_probability, channel=channel))
     words = segment.words or (Word(segment.text, segment.span.start, end),)
@@ -88,7 +88,7 @@ class RecordingTranslation:
 
     def add(self, segment: OfflineSegment) -> None:
         """Take the next segment."""
-        take_segment(self._stream, segment, segment.words[0].speaker if self.channels else None)
+        take_segment(self._stream, segment)
 
     def end(self, end: int) -> None:
         """The recording ends at a sample."""
