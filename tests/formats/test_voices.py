@@ -94,6 +94,7 @@ def test_translations_of_channels_have_their_speakers() -> None:
     assert [one["speaker"] for one in document["translations"]] == [2, 1]
     assert [one["speaker"] for one in document["corrections"]] == [2]
     events = [json.loads(line) for line in render_jsonl(translated).splitlines()]
+    assert [(one.text, one.speaker) for one in translated.of_speaker(2).others] == [("Oui.", 2), ("Yes.", 2)]
     assert [event["speaker"] for event in events if event["type"] in ("translation", "correction")] == [2, 1, 2]
 
 

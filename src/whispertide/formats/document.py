@@ -132,8 +132,9 @@ class Document:
         return replace(self, segments=found, language=language or self.language, others=())
 
     def of_speaker(self, number: int) -> Document:
-        """The segments of one voice, or of one channel, as a transcript of its own."""
-        return replace(self, segments=tuple(segment for segment in self.segments if segment.speaker == number))
+        """What one voice said, or one channel, as a transcript of its own."""
+        segments = tuple(segment for segment in self.segments if segment.speaker == number)
+        return replace(self, segments=segments, others=tuple(other for other in self.others if other.speaker == number))
 
     @property
     def text(self) -> str:
