@@ -33,6 +33,20 @@ def worker_with(translator: ScriptedTranslator, monkeypatch: pytest.MonkeyPatch,
     return worker
 
 
+def said_by(form: str, text: str) -> list[tuple[int, str]]:
+    """The translations in a file, each with the number of its speaker."""
+    match form:
+        case "json":
+            return [(one["speaker"], one["text"]) for one in json.loads(text)["translations"]]
+        case "jsonl":
+            events = [json.loads(line) for line in text.splitlines()]
+            return [(event["speaker"], event["text"]) for event in events if event["type"] == "translation"]
+        case "vtt":
+            return [(int(cue[0]), cue.splitlines()[0].partition(">")[2]) for cue in text.split("<v Speaker ")[1:]]
+    lines = [line.removeprefix("Speaker ").partition(": ") for line in text.splitlines()]
+    return [(int(number), rest) for number, _, rest in lines]
+
+
 @pytest.mark.parametrize("form", ["json", "vtt", "txt", "jsonl"])
 def test_a_translation_of_channels_names_the_speakers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
@@ -53,15 +67,7 @@ def test_a_translation_of_channels_names_the_speakers(
     outcome = worker.transcribe(str(path))
     assert outcome.state == "done", outcome.reason
     text = outcome.others.get("fr", outcome.text) or ""
-    said_by = {
-        "json": lambda: [(one["speaker"], one["text"]) for one in json.loads(text)["translations"]],
-        "jsonl": lambda: [
-            (one["speaker"], one["text"]) for one in map(json.loads, text.splitlines()) if one["type"] == "translation"
-        ],
-        "vtt": lambda: [(int(one[0]), one[1:].splitlines()[0][1:]) for one in text.split("<v Speaker ")[1:]],
-        "txt": lambda: [(int(line[8]), line[11:]) for line in text.splitlines()],
-    }[form]()
-    assert said_by == [(1, "FR: WHERE WHERE"), (2, "FR: HERE."), (2, "FR: HERE.")]
+    assert said_by(form, text) == [(1, "FR: WHERE WHERE"), (2, "FR: HERE."), (2, "FR: HERE.")]
 
 
 def test_of_a_recording_that_fails_nothing_more_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:

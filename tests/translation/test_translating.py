@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,7 +16,7 @@ from whispertide.formats.document import segment_words
 from whispertide.translation import translating as module
 from whispertide.translation.translating import Translating
 from whispertide.translation.translator import TranslationOptions, TranslatorError
-from whispertide.types import SAMPLE_RATE, Word, spoken_by
+from whispertide.types import SAMPLE_RATE, Word
 
 FRENCH = TranslationOptions("fr")
 HALF = SAMPLE_RATE // 2
@@ -127,7 +128,7 @@ def test_a_translation_is_of_one_voice_and_names_it() -> None:
     translator = ScriptedTranslator(gate=threading.Event())
     translating = Translating(translator, TranslationOptions("fr", correct=True), language="en")
     for speaker, text in ((1, "Are you there?"), (2, "Yes. I am."), (1, "Good."), (None, "Who is that?")):
-        translating.take(Confirmed(0, 0, spoken_by(words_of(text), speaker)))
+        translating.take(Confirmed(0, 0, tuple(replace(word, speaker=speaker) for word in words_of(text))))
     translating.take(TURN_END)
     until(translator.began.is_set)
     assert translator.gate is not None

@@ -70,8 +70,9 @@ def test_a_parameter_of_one_value_is_refused_where_two_are_given(kind: type[Wire
     for name in kind.single:
         with pytest.raises(ProtocolError, match=f"expected one value of {name} in the address; got 2"):
             kind(opening(**{**QUERY, name: ["1", "2"]}))
-    same = {name: [value, value] for name, value in QUERY.items()}
-    Conversation(kind(opening(**same, tag=["a", "b"])))
+    fine: dict[str, str | list[str]] = {name: [value, value] for name, value in QUERY.items()}
+    fine["tag"] = ["a", "b"]
+    Conversation(kind(opening(**fine)))
 
 
 @pytest.mark.parametrize(("path", "names"), [

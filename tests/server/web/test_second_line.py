@@ -104,7 +104,7 @@ def test_whoever_watches_channels_reads_whose_sentence_it_is(translating: Page) 
     address = str(translating.evaluate("location.href"))
     with connect(address.replace("http", "ws") + "ws?multichannel=true&channels=2", proxy=None) as socket:
         socket.send('{"type":"start","translate_to":"fr"}')
-        sessions = []
+        sessions: list[str] = []
         while len(sessions) < 2:
             if (message := json.loads(socket.recv()))["type"] == "session":
                 sessions.append(message["session"])
