@@ -20,6 +20,7 @@ from whispertide.channels import ChannelSessions, apart_options, in_order
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Event, of_channel
+from whispertide.formats.document import TextSegment
 from whispertide.options import DecodeOptions
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
 
@@ -78,6 +79,14 @@ def test_segments_are_in_the_order_of_their_times_and_numbered_anew() -> None:
 
     found = in_order([[segment(0), segment(20)], [segment(10)]])
     assert [(one.id, one.span.start, one.words[0].speaker) for one in found] == [(0, 0, 1), (1, 10, 2), (2, 20, 1)]
+
+
+def test_a_segment_without_words_has_its_speaker_too() -> None:
+    """Marks that were joined to the word before leave nothing of the last segment but its text."""
+    alone = OfflineSegment(0, Span(5, 9), " ...", (), (), 0, 1, 0, 0, "en")
+    (found,) = in_order([[], [alone]])
+    assert TextSegment.of(found).speaker == 2
+    assert (found.text, found.words) == (" ...", (Word(" ...", 5, 9, speaker=2),))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from whispertide.errors import OptionError
 from whispertide.events import (
     EVENT_TYPES,
     Confirmed,
+    Correction,
     Event,
     Lag,
     RoundStats,
     SpeechStart,
+    Translation,
     from_dict,
     of_channel,
     to_dict,
@@ -73,6 +75,9 @@ def test_an_event_of_a_channel_has_its_number_and_its_words_a_speaker() -> None:
     said = of_channel(Confirmed(0, 0, (Word(" hi", 1600, 3200),)), 2)
     assert (to_dict(said)["channel"], to_dict(said)["words"][0]["speaker"]) == (2, 2)
     assert to_dict(of_channel(SpeechStart(3, 32_000, 8_000), 1))["channel"] == 1
+    for event in (Translation(0, 0, 0, 8_000, "fr", "Salut."), Correction(0, 0, 0, 8_000, "Hi.")):
+        assert "speaker" not in to_dict(event)
+        assert to_dict(of_channel(event, 2))["speaker"] == 2
 
 
 def test_statistics_may_be_left_out() -> None:

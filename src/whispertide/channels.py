@@ -16,7 +16,7 @@ from whispertide.errors import AudioError, OptionError
 from whispertide.events import Event, of_channel
 from whispertide.options import DecodeOptions, check_range
 from whispertide.session import Session
-from whispertide.types import spoken_by
+from whispertide.types import Word, spoken_by
 
 _NOTHING = np.zeros(0, np.float32)
 
@@ -99,10 +99,14 @@ def apart_options(options: DecodeOptions | None, channels: int = 2) -> DecodeOpt
 
 def in_order(channels: Iterable[Iterable[OfflineSegment]]) -> tuple[OfflineSegment, ...]:
     """The segments of all channels of a recording by their times, each with the number of its channel as speaker."""
-    labelled = (
-        replace(segment, words=spoken_by(segment.words, number))
-        for number, segments in enumerate(channels, 1)
-        for segment in segments
-    )
-    by_time = sorted(labelled, key=lambda segment: segment.span.start)
+    known = (labelled(segment, number) for number, segments in enumerate(channels, 1) for segment in segments)
+    by_time = sorted(known, key=lambda segment: segment.span.start)
     return tuple(replace(segment, id=number) for number, segment in enumerate(by_time))
+
+
+def labelled(segment: OfflineSegment, number: int) -> OfflineSegment:
+    """The segment with the number of its channel as speaker of its words. One without words, such as a mark alone, is a
+    word, or nobody would have said it.
+    """
+    words = segment.words or (Word(segment.text, segment.span.start, segment.span.end),)
+    return replace(segment, words=spoken_by(words, number))

@@ -132,7 +132,8 @@ class Intent(Event):
 @dataclass(frozen=True, slots=True)
 class Translation(Event):
     """A finished sentence, or several that waited, in another language; where a translator was asked for
-    (`translation`). It comes some time after the words from `start` to `end`, which stay as they are.
+    (`translation`). It comes some time after the words from `start` to `end`, which stay as they are; `speaker` is
+    theirs.
     """
 
     kind: ClassVar[str] = "translation"
@@ -140,6 +141,7 @@ class Translation(Event):
     end: int
     language: str
     text: str
+    speaker: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class Correction(Event):
     start: int
     end: int
     text: str
+    speaker: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +194,14 @@ def of_channel(event: Event, channel: int) -> Event:
     """The event as one of this channel, from 1, whose speaker has said its words."""
     if isinstance(event, Confirmed | Hypothesis):
         return replace(event, channel=channel, words=spoken_by(event.words, channel))
+    if isinstance(event, Translation | Correction):
+        return replace(event, channel=channel, speaker=channel)
     return replace(event, channel=channel)
+
+
+def failure_of(error: Error) -> str:
+    """What failed, in a line; of one channel, with its number."""
+    return error.message if error.channel is None else f"channel {error.channel}: {error.message}"
 
 
 # Fields that hold sample indices and leave this program as seconds.

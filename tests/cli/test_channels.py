@@ -1,6 +1,7 @@
 """A call with a speaker on each channel, heard apart."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from chat_server import chat_server, fails
 from command_line import Run
 from fake_transcriber import HALF, FakeSession, FakeTranscriber
 from sounds import make_wav
+from whispertide.cli.interrupt import Interrupts
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.options import DecodeOptions
+from whispertide.translation.channels import ChannelTranslating
 from whispertide.types import FloatArray, Span, Word
 
 RAW = ("--rate", "16000", "--sample-format", "f32le")
@@ -180,6 +183,47 @@ def test_a_translator_that_fails_is_told_of_each_channel_and_costs_nothing_else(
     told = " ".join(result.stderr.split())
     assert all(f"warning: channel {number}: translations fail, captions continue" in told for number in (1, 2))
     assert len(result.stdout.splitlines()) == 2
+
+
+def test_of_a_recording_it_is_told_of_each_channel_too(run: Run, call: Path) -> None:
+    with chat_server(fails(401, "who are you?"), fails(401, "who are you?")) as chat:
+        result = run("transcribe", call, "--multichannel", *asking(chat.url))
+    assert result.exit_code == 0
+    told = " ".join(result.stderr.split())
+    assert all(f"warning: channel {number}: translations fail, captions continue" in told for number in (1, 2))
+
+
+def test_an_interrupt_of_the_wait_for_translations_costs_no_channel(
+    run: Run, call: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait was at the end of each channel, and those after it were not heard."""
+
+    def pressed(translating: ChannelTranslating, interrupts: Interrupts, *_: object, **__: object) -> None:
+        interrupts.pressed = True
+        translating.give_up()
+
+    monkeypatch.setattr("whispertide.cli.job.finish_translations", pressed)
+    with chat_server() as chat:
+        result = run("transcribe", call, "--multichannel", "-o", tmp_path / "call.txt", *asking(chat.url))
+    assert "interrupted; the transcript is in" in " ".join(result.stderr.split())
+    said = (tmp_path / "call.txt").read_text().splitlines()
+    assert [line for line in said if line.startswith("Speaker 2: ")] == [f"Speaker 2: half{n}." for n in (2, 3, 4)]
+
+
+def test_the_figures_are_of_all_channels(
+    run: Run, call: Path, transcriber: FakeTranscriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were those of the last one."""
+
+    def hears_slowly(audio: Iterable[FloatArray], **settings: Any) -> Iterator[OfflineSegment]:
+        time.sleep(0.1)
+        return hears_loud_halves(audio, **settings)
+
+    monkeypatch.setattr(transcriber, "transcribe_segments", hears_slowly)
+    figures = json.loads(run("transcribe", call, "--multichannel", "-f", "json").stdout)["metrics"]
+    assert figures["audio_s"] == 3
+    assert figures["wall_s"] >= 0.2
+    assert 0.1 <= figures["first_text_s"] <= figures["wall_s"] - 0.09
 
 
 def test_one_channel_is_none_of_two(run: Run, talk: Path) -> None:

@@ -1,6 +1,7 @@
 """Captions with a second line: each translation stands under its line, whenever it comes."""
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -57,6 +58,13 @@ def test_several_lines_have_one_translation_together() -> None:
     assert screen.frame() == ([], ["One.", "Two.", "Three."])
     screen.view.event(translation("Un. Deux.", 1))
     assert screen.frame() == (["One.", "Two.", "[fr] Un. Deux."], ["Three."])
+
+
+def test_both_lines_name_the_voice() -> None:
+    screen = Screen()
+    screen.say(replace(line("Hello.", 0), speaker=2))
+    screen.view.event(replace(translation("Bonjour.", 0), speaker=2))
+    assert screen.frame()[0] == ["Speaker 2: Hello.", "[fr] Speaker 2: Bonjour."]
 
 
 def test_a_line_waits_for_all_that_comes_of_it() -> None:

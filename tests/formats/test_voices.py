@@ -93,6 +93,9 @@ def test_translations_of_channels_have_their_speakers() -> None:
     document = json.loads(render_json(translated))
     assert [one["speaker"] for one in document["translations"]] == [2, 1]
     assert [one["speaker"] for one in document["corrections"]] == [2]
+    events = [json.loads(line) for line in render_jsonl(translated).splitlines()]
+    assert [(one.text, one.speaker) for one in translated.of_speaker(2).others] == [("Oui.", 2), ("Yes.", 2)]
+    assert [event["speaker"] for event in events if event["type"] in ("translation", "correction")] == [2, 1, 2]
 
 
 def test_cues_of_voices_that_speak_at_once_are_shown_when_they_are_spoken() -> None:

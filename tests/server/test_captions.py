@@ -172,6 +172,22 @@ def test_the_second_line_is_the_newest_translation() -> None:
     assert read(captions)["second"] == ""
 
 
+def test_the_second_line_has_its_speaker() -> None:
+    """Of channels, or voices, in turn nobody could tell whose sentence it was."""
+    captions = Captions()
+    captions.begin("en", (1, 2))
+    for channel in (1, 2):
+        captions.take([confirmed((" Hello.", 0.1, 0.5))], channel)
+    captions.take([Translation(0, 0, 0, 0, "fr", "Bonjour.")], 2)
+    assert (read(captions)["second"], read(captions)["second_speaker"]) == ("Bonjour.", 2)
+    assert captions.take([Translation(0, 0, 0, 0, "fr", "Bonjour.")], 1), "another says the same"
+    assert read(captions)["second_speaker"] == 1
+    captions.begin("en")
+    assert read(captions)["second_speaker"] is None
+    captions.take([voiced((" One.", 0, 1, 1)), Translation(0, 0, 0, 0, "fr", "Un.", speaker=1)])
+    assert read(captions)["second_speaker"] == 3, "a voice of another session"
+
+
 def voiced(*said: tuple[str, float, float, int | None]) -> Event:
     return Confirmed(
         0, 0, tuple(Word(text, to_samples(start), to_samples(end), speaker=who) for text, start, end, who in said)

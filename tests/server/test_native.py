@@ -121,6 +121,20 @@ def test_messages_that_cannot_be_used(message: str) -> None:
     assert any(isinstance(action, Start) for action in protocol.receive(bytes(2))), "the next one can"
 
 
+def test_of_a_list_that_is_repeated_in_the_address_every_value_counts() -> None:
+    """Only the last one did."""
+    talk = Conversation(NativeProtocol(opening(keyterms=["Ebbe", "Flut,Watt"], languages=["de", "en"])))
+    talk.send({"type": "start"})
+    assert (talk.asked().keyterms, talk.asked().languages) == (("Ebbe", "Flut", "Watt"), ("de", "en"))
+
+
+@pytest.mark.parametrize("name", ["language", "rate", "channels", "multichannel", "session", "last_seq", "prompt"])
+def test_what_has_one_value_is_not_given_two(name: str) -> None:
+    twice: Any = {name: ["1", "2"]}
+    with pytest.raises(ProtocolError, match=f"expected one value of {name} in the address; got 2"):
+        NativeProtocol(opening(**twice))
+
+
 @each_row(("text", "vad"), [("off", False), ("0", False), ("No", False), ("true", True), ("on", True)])
 def test_switches_in_the_address(text: str, vad: bool) -> None:
     protocol = NativeProtocol(opening(vad=text))

@@ -67,6 +67,13 @@ def test_lists_come_between_commas_or_one_by_one() -> None:
     assert asked.ignored == ()
 
 
+def test_a_field_of_one_value_is_not_given_two() -> None:
+    """The last one counted."""
+    with pytest.raises(OptionError, match="expected one value of the field language; got 2"):
+        read(("language", "de"), ("language", "en"))
+    assert read(("language", "de"), ("language", "de"), ("include[]", "x"), ("include[]", "y")).model == "base"
+
+
 def test_channels_are_speakers_whatever_the_server_tells_apart_else() -> None:
     asked = read(multichannel="true", response_format="diarized_json")
     assert (asked.multichannel, asked.options.speakers, asked.options.word_timestamps) == (True, 0, True)

@@ -9,10 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import httpx
+import numpy as np
 import pytest
 
+from rest_client import events_of
 from scripted_translator import ScriptedTranslator
 from served import OfflineModel, limited, served, wav, web_client
+from sounds import make_wav
 from whispertide.server.options import TranslationAccess
 from whispertide.translation.translator import TranslatorError
 
@@ -59,6 +62,25 @@ async def test_a_streamed_answer_ends_with_it() -> None:
         events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
         assert events[-1]["type"] == "transcript.text.done"
         assert events[-1]["translations"][0]["text"].startswith("FR: WORD0")
+
+
+async def in_stereo(web: httpx.AsyncClient, **fields: str) -> httpx.Response:
+    sound = make_wav(np.zeros((32_000, 2), np.float32), 16_000, "s16")
+    fields = {"multichannel": "true", "translate_to": "fr", **fields}
+    return await web.post("/v1/audio/transcriptions", files={"file": ("call.wav", sound)}, data=fields)
+
+
+async def test_a_translation_of_channels_names_the_speakers() -> None:
+    """Only the transcript did."""
+    async with rest(ScriptedTranslator()) as web:
+        for form, names in (("json", [1, 2]), ("verbose_json", [1, 2]), ("diarized_json", ["A", "B"])):
+            answer = (await in_stereo(web, correct="true", response_format=form)).json()
+            for made in (answer["translations"], answer["corrections"]):
+                assert [one["speaker"] for one in made] == names
+        vtt = (await in_stereo(web, response_format="vtt")).text
+        assert all(f"<v Speaker {number}>FR: WORD0" in vtt for number in (1, 2))
+        streamed = await in_stereo(web, response_format="diarized_json", stream="true")
+        assert [one["speaker"] for one in events_of(streamed)[-1]["translations"]] == ["A", "B"]
 
 
 async def test_what_fails_is_a_warning_and_the_text_is_there(caplog: pytest.LogCaptureFixture) -> None:

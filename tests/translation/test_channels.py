@@ -47,6 +47,15 @@ def test_each_has_sentences_a_context_and_a_language_of_its_own() -> None:
     assert {text for request in translators[1].requests for text in request.before} <= {"Gut."}
 
 
+def test_what_is_of_no_channel_is_for_all() -> None:
+    translating = both(ScriptedTranslator(), ScriptedTranslator())
+    take(translating, 1, said(" One"))
+    take(translating, 2, said(" Two"))
+    translating.take(End(0, 0, 0))
+    until(lambda: all(one.has_news for one in translating.channels))
+    assert [(event.channel, getattr(event, "speaker", None)) for event in translating.ready()] == [(1, 1), (2, 2)]
+
+
 def test_one_that_does_not_answer_keeps_none_of_the_others() -> None:
     gate = threading.Event()
     translating = both(ScriptedTranslator(gate=gate), ScriptedTranslator())

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -121,6 +122,25 @@ def test_a_slow_translator_gets_several_sentences_at_once_and_none_is_lost() -> 
     translator.gate.set()
     assert texts(everything(translating)) == ["FR: ONE.", "FR: TWO THREE. FOUR FIVE. SIX."]
     assert [request.sentences for request in translator.requests] == [("One.",), ("Two three.", "Four five.", "Six.")]
+
+
+def test_a_translation_is_of_one_voice_and_names_it() -> None:
+    translator = ScriptedTranslator(gate=threading.Event())
+    translating = Translating(translator, TranslationOptions("fr", correct=True), language="en")
+    for speaker, text in ((1, "Are you there?"), (2, "Yes. I am."), (1, "Good."), (None, "Who is that?")):
+        translating.take(Confirmed(0, 0, tuple(replace(word, speaker=speaker) for word in words_of(text))))
+    translating.take(TURN_END)
+    until(translator.began.is_set)
+    assert translator.gate is not None
+    translator.gate.set()
+    told = [event for event in everything(translating) if isinstance(event, Translation | Correction)]
+    assert [(event.speaker, event.text) for event in told[::2]] == [
+        (1, "ARE YOU THERE?"),
+        (2, "YES. I AM."),
+        (1, "GOOD."),
+        (None, "WHO IS THAT?"),
+    ]
+    assert [event.speaker for event in told[1::2]] == [1, 2, 1, None]
 
 
 def test_each_sentence_goes_out_alone_where_nobody_waits() -> None:

@@ -176,7 +176,7 @@ class Worker:
         parts = [Recording(blocks) for blocks in (file_channels(source) if apart else [decode_blocks(source)])]
         heard = [transcriber.transcribe_segments(part, options=options) for part in parts]
         run, detected = OfflineRun(parts[0]), None
-        with self._translation() as translation:
+        with self._translation(len(parts) if apart else 0) as translation:
             for segment in in_order(heard) if apart else heard[0]:
                 detected = segment.language
                 run.add(TextSegment.of(segment))
@@ -193,7 +193,7 @@ class Worker:
         return replace(document, others=others), run.recording.broken, problems
 
     @contextmanager
-    def _translation(self) -> "Iterator[RecordingTranslation | None]":
+    def _translation(self, channels: int) -> "Iterator[RecordingTranslation | None]":
         """The translation of a recording; None: nobody wants one. Of a recording that failed nobody wants the rest."""
         wanted, transcriber = self._setup.translation, self._transcriber
         if wanted is None or transcriber is None or self._translator is None:
@@ -203,7 +203,8 @@ class Worker:
 
         options = self._setup.options
         known = transcriber.language_of(options, None)
-        with closing(RecordingTranslation(self._translator, wanted.options, known, options.task)) as translation:
+        about = (self._translator, wanted.options, known, options.task)
+        with closing(RecordingTranslation(*about, channels=channels)) as translation:
             yield translation
 
 

@@ -1,43 +1,43 @@
 """A recording whose channels are heard apart: each speaker has one, so no voices have to be told apart."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
+from whispertide.audio.whole import Recording
 from whispertide.cli.job import OfflineJob
-from whispertide.cli.output import Writer
-from whispertide.formats.document import OtherText, TextSegment
-from whispertide.types import FloatArray, spoken_by
+from whispertide.formats.document import Document
+from whispertide.types import FloatArray
+
+if TYPE_CHECKING:
+    from whispertide.decoding.longform import OfflineSegment
 
 
 @dataclass(slots=True, kw_only=True)
 class ChannelsJob(OfflineJob):
-    """One run for each channel. The transcript has the segments of all in the order of their times, each with the
-    number of its channel, from 1, as its speaker. `channels` give the audio of each.
+    """One run over all channels, one after the other. The transcript has the segments of all in the order of their
+    times, each with the number of its channel, from 1, as its speaker. `channels` give the audio of each; no other is
+    read.
     """
 
     channels: Sequence[Iterable[FloatArray]]
     as_it_comes: ClassVar[Sequence[str]] = ()
 
-    def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
-        """Transcribe the channels, one after the other; an interrupt keeps what is done. `blocks` are not read."""
-        saved.enter_context(self.interrupts)
-        found: list[TextSegment] = []
-        others: list[OtherText] = []
+    @property
+    def apart(self) -> int:
+        """Their number."""
+        return len(self.channels)
+
+    def heard(self, show: Callable[[int], None]) -> "Iterator[OfflineSegment]":
+        """Transcribe the channels."""
+        from whispertide.channels import labelled
+
         for number, channel in enumerate(self.channels, 1):
-            self.result.segments, self.result.others = [], []
-            try:
-                self.hear_whole(channel, ())
-            finally:
-                found += [labelled(segment, number) for segment in self.result.segments]
-                self.result.segments = self.run_over.segments = sorted(found, key=lambda segment: segment.start)
-                others += [replace(other, speaker=number) for other in self.result.others]
-                self.result.others = others
-            if self.result.interrupted:
-                break
+            self.run_over.recording = Recording(channel)
+            for segment in OfflineJob.heard(self, show):
+                yield labelled(segment, number)
 
-
-def labelled(segment: TextSegment, number: int) -> TextSegment:
-    """The segment as a speaker's of this number."""
-    return replace(segment, speaker=number, words=spoken_by(segment.words, number))
+    def document(self) -> Document:
+        """The transcript, in the order of its times."""
+        self.run_over.segments.sort(key=lambda segment: segment.start)
+        return OfflineJob.document(self)

@@ -17,7 +17,7 @@ from whispertide.cli.channel_captions import ChannelCaptions
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
 from whispertide.cli.hints import EnglishOnly, english_hint, language_hint
 from whispertide.cli.interrupt import Interrupts
-from whispertide.cli.live import LiveView, clock_text
+from whispertide.cli.live import LiveView, clock_text, warning_of
 from whispertide.cli.meter import Meter
 from whispertide.cli.output import Target, Writer
 from whispertide.cli.pump import Pump, PumpResult, Watcher
@@ -35,6 +35,7 @@ from whispertide.types import FloatArray, seconds
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.channels import ChannelSessions
+    from whispertide.decoding.longform import OfflineSegment
     from whispertide.recipes.recipe import Recipe
     from whispertide.session import Session
     from whispertide.translation.channels import ChannelTranslating
@@ -135,6 +136,15 @@ class Job(ABC):
         apart = bool(self.translator.targets(self.targets))
         return self.translator.begin(self.transcriber, self.options, live=live, apart=apart)
 
+    def _begin_translations(self, channels: int, *, live: bool = False) -> "Translating | ChannelTranslating | None":
+        """The translation of the session or recording, or of all channels."""
+        each = [one for _ in range(channels or 1) if (one := self._begin_translation(live=live)) is not None]
+        if not each or not channels:
+            return each[0] if each else None
+        from whispertide.translation.channels import ChannelTranslating
+
+        return ChannelTranslating(each)
+
     def _save(self, writers: Sequence[Writer], others: Sequence[tuple[Writer, str | None]]) -> tuple[Document, str]:
         """Put the transcript in its places; returns it, and the paths."""
         # Where one Ctrl-C has ended the audio, the next ones must not cost all that was heard.
@@ -197,7 +207,7 @@ class StreamJob(Job):
         """Push `blocks` into a session."""
         session = self._open()
         self.meter = Meter(self.live)
-        translating = self._begin_translations()
+        translating = self._begin_translations(self.channels, live=self.live)
         pump = Pump(session, self.meter, rest=self.rest, result=self.result, translating=translating)
         saved.enter_context(self.interrupts)
         try:
@@ -216,15 +226,6 @@ class StreamJob(Job):
         if self.channels:
             return self.transcriber.channel_sessions(self.channels, self.recipe, **about)
         return self.transcriber.session(self.recipe, **about)
-
-    def _begin_translations(self) -> "Translating | ChannelTranslating | None":
-        """The translation of the session, or of all channels."""
-        each = [one for _ in range(self.channels or 1) if (one := self._begin_translation(live=self.live)) is not None]
-        if not each or not self.channels:
-            return each[0] if each else None
-        from whispertide.translation.channels import ChannelTranslating
-
-        return ChannelTranslating(each)
 
     @contextmanager
     def _shown(self, pump: Pump, writers: Sequence[Writer]) -> Iterator[None]:
@@ -288,42 +289,33 @@ class OfflineJob(Job):
     run_over: OfflineRun = field(init=False)
     as_it_comes: ClassVar[Sequence[str]] = ("txt",)
 
+    @property
+    def apart(self) -> int:
+        """The number of channels that are heard by themselves; 0: they are mixed."""
+        return 0
+
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
-        saved.enter_context(self.interrupts)
-        self.hear_whole(blocks, writers)
-
-    def hear_whole(self, blocks: Iterable[FloatArray], writers: Sequence[Writer]) -> None:
-        """The same, where interrupts are held already."""
         from whispertide.translation.recordings import take_segment
 
-        texts = [TextLines(writer) for writer in writers if writer.target.format == "txt"]
-        translating = self._begin_translation()
+        saved.enter_context(self.interrupts)
+        as_they_come = [writer for writer in writers if writer.target.format in self.as_it_comes]
+        texts, whole = [TextLines(writer) for writer in as_they_come], False
+        translating = self._begin_translations(self.apart)
 
         def tell(event: Event) -> None:
             for one in texts:
                 one.event(event)
             if isinstance(event, Error):
-                say(f"warning: {event.message}")
+                say(warning_of(event))
             elif other := other_text(event):
                 self.result.others.append(other)
 
-        self.run_over, whole = OfflineRun(Recording(blocks), self.result.segments), False
+        self.run_over = OfflineRun(Recording(blocks), self.result.segments)
         with self._bar() as show:
-
-            def progress(done: int, _: int) -> None:
-                self.done = done
-                show(done)
-
             try:
                 with self.interrupts.waiting():
-                    for segment in self.transcriber.transcribe_segments(
-                        self.run_over.recording,
-                        options=self.options,
-                        progress=progress,
-                        framing=self.framing,
-                        vad=self.vad,
-                    ):
+                    for segment in self.heard(show):
                         if not self.result.segments and (
                             hint := language_hint(segment.language, segment.language_probability)
                         ):
@@ -350,6 +342,17 @@ class OfflineJob(Job):
             self.result.broken = self.run_over.recording.broken
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
             self.result.interrupted = self.result.interrupted or (self.interrupts.pressed and not whole)
+
+    def heard(self, show: Callable[[int], None]) -> "Iterator[OfflineSegment]":
+        """Transcribe the recording of `run_over`; `show` is called with how far that is, in samples."""
+
+        def progress(done: int, _: int) -> None:
+            self.done = done
+            show(done)
+
+        return self.transcriber.transcribe_segments(
+            self.run_over.recording, options=self.options, progress=progress, framing=self.framing, vad=self.vad
+        )
 
     @contextmanager
     def _bar(self) -> Iterator[Callable[[int], None]]:

@@ -26,6 +26,7 @@ from whispertide.events import (
     Language,
     Translation,
     TurnEnd,
+    failure_of,
 )
 from whispertide.formats.document import PAUSE, TextSegment
 from whispertide.types import Word, seconds
@@ -173,9 +174,8 @@ def clock_text(secs: float) -> str:
 
 
 def warning_of(error: Error) -> str:
-    """A failure in mid-run as a line; of one channel, with its number."""
-    of = "" if error.channel is None else f"channel {error.channel}: "
-    return f"warning: {of}{error.message}"
+    """A failure in mid-run as a line."""
+    return f"warning: {failure_of(error)}"
 
 
 @dataclass(slots=True)

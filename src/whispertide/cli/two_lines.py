@@ -13,6 +13,7 @@ from whispertide.cli.live import Captions, wrap
 from whispertide.cli.translations import line_of
 from whispertide.events import Correction, Translation
 from whispertide.formats.document import TextSegment, other_text
+from whispertide.formats.files import named
 from whispertide.types import Word
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class TwoLines(Captions):
         """Finish lines: their words are the first of those that were confirmed."""
         for segment in segments:
             del self._words[: len(segment.words)]
-            self._finished.add(segment.text.strip(), segment.end)
+            self._finished.add(named(segment.text.strip(), segment.speaker), segment.end)
         self._write()
 
     def translate(self, event: Translation | Correction) -> None:

@@ -82,7 +82,8 @@ class TextSegment(Timed):
 @dataclass(frozen=True, slots=True)
 class OtherText(Timed):
     """What was made of the sentences from sample `start` to `end`: their translation into `language`; None: their
-    correction. `speaker` is the number of their channel, where channels are apart.
+    correction. `speaker` is the number of the voice, or of the channel, that said them; None: nobody asked, or nobody
+    knows.
     """
 
     start: int
@@ -95,10 +96,10 @@ class OtherText(Timed):
 def other_text(event: Event) -> OtherText | None:
     """The text of an event, if it is a translation or a correction."""
     match event:
-        case Translation(start=start, end=end, text=text, language=language):
-            return OtherText(start, end, text, language, event.channel)
-        case Correction(start=start, end=end, text=text):
-            return OtherText(start, end, text, speaker=event.channel)
+        case Translation(start=start, end=end, text=text, language=language, speaker=speaker):
+            return OtherText(start, end, text, language, speaker)
+        case Correction(start=start, end=end, text=text, speaker=speaker):
+            return OtherText(start, end, text, speaker=speaker)
     return None
 
 
@@ -131,8 +132,9 @@ class Document:
         return replace(self, segments=found, language=language or self.language, others=())
 
     def of_speaker(self, number: int) -> Document:
-        """The segments of one voice, or of one channel, as a transcript of its own."""
-        return replace(self, segments=tuple(segment for segment in self.segments if segment.speaker == number))
+        """What one voice said, or one channel, as a transcript of its own."""
+        segments = tuple(segment for segment in self.segments if segment.speaker == number)
+        return replace(self, segments=segments, others=tuple(other for other in self.others if other.speaker == number))
 
     @property
     def text(self) -> str:

@@ -167,11 +167,12 @@ def with_others(transcript: _Path, names: Iterable[str]) -> tuple[_Path, ...]:
     return (transcript, *(other_path(transcript, name) for name in names))
 
 
-def named_others(others: Iterable[OtherText]) -> dict[str, Any]:
-    """Translations and corrections, by name; without any there is no such field."""
+def named_others(others: Iterable[OtherText], call: Callable[[int], int | str] = int) -> dict[str, Any]:
+    """Translations and corrections, by name; without any there is no such field. `call` is how a voice is called."""
     named: dict[str, list[dict[str, Any]]] = {}
     for other in others:
-        entry = {"start": other.start_s, "end": other.end_s, "text": other.text, **_speaker(other.speaker)}
+        voice = {} if other.speaker is None else {"speaker": call(other.speaker)}
+        entry = {"start": other.start_s, "end": other.end_s, "text": other.text, **voice}
         if other.language is None:
             named.setdefault("corrections", []).append(entry)
         else:
@@ -215,9 +216,9 @@ def document_events(document: Document) -> Iterator[Event]:
         seq += 2
     for other in document.others:
         if other.language is None:
-            yield Correction(seq, other.end, other.start, other.end, other.text)
+            yield Correction(seq, other.end, other.start, other.end, other.text, speaker=other.speaker)
         else:
-            yield Translation(seq, other.end, other.start, other.end, other.language, other.text)
+            yield Translation(seq, other.end, other.start, other.end, other.language, other.text, speaker=other.speaker)
         seq += 1
     if document.complete:
         yield End(seq, document.duration, document.duration)

@@ -36,6 +36,7 @@ class Captions:
     language  of the newest words, if it is known
     speaking  whether a session goes on: one, or one for each channel of a speaker's
     second    the newest translation, or correction: the second line
+    second_speaker  the number of its voice here; None: nobody knows
     speakers  the number of the voice of each paragraph, None where nobody knows; each session has numbers of its own
     names     of voices, by their numbers here
     """
@@ -46,6 +47,7 @@ class Captions:
     language: str | None = None
     speaking: bool = False
     second: str = ""
+    second_speaker: int | None = None
     speakers: list[int | None] = field(default_factory=lambda: [None])
     names: dict[int, str] = field(default_factory=dict)
     _voices: int = 0  # so many were heard
@@ -62,7 +64,7 @@ class Captions:
         """Begin a session, or one for each of these channels, numbered from 1: their samples count from 0."""
         self._end_paragraph()
         self._growing = {channel: _Growing() for channel in channels}
-        self.speaking, self.language, self.second = True, language, ""
+        self.speaking, self.language, self.second, self.second_speaker = True, language, "", None
         self._voices_before = self._voices
         self._changed()
 
@@ -104,8 +106,8 @@ class Captions:
                     growing.guess = ()
                 case Language(language=language):
                     self.language = language
-                case Translation(text=text) | Correction(text=text):
-                    self.second = text
+                case Translation(text=text, speaker=speaker) | Correction(text=text, speaker=speaker):
+                    self.second, self.second_speaker = text, self._number(speaker, channel)
                 case End() | Error(fatal=True):
                     self.leave(channel)
         changed = before != self._state
@@ -115,7 +117,7 @@ class Captions:
 
     @property
     def _state(self) -> tuple[object, ...]:
-        return self.end, self._guess, self.language, self.speaking, self.second
+        return self.end, self._guess, self.language, self.speaking, self.second, self.second_speaker
 
     @property
     def _guess(self) -> str:
@@ -152,15 +154,14 @@ class Captions:
         if any(self.speakers):
             speakers = self.speakers[-1 - values["text"].count("\n") :]
             known = {number: self.names.get(number, speaker_name(number)) for number in self.speakers if number}
-            values |= {"speakers": speakers, "names": known}
+            values |= {"speakers": speakers, "names": known, "second_speaker": self.second_speaker}
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
     def _append(self, words: tuple[Word, ...], growing: _Growing, channel: int | None) -> None:
         paragraph = self.text[self.text.rfind("\n") + 1 :]
         added = ""
         for word in words:
-            number = channel or word.speaker
-            speaker = None if number is None else self._voices_before + number
+            speaker = self._number(word.speaker, channel)
             most = _LONG if ends_sentence(paragraph) else 3 * _LONG
             is_other = speaker != self.speakers[-1] and (channel is not None or not goes_on(word.text))
             if paragraph and (is_other or len(paragraph) > most or word.start - growing.heard >= _PAUSE):
@@ -177,6 +178,11 @@ class Captions:
         # The next guess may come later, and says nothing of these words.
         growing.guess = tuple(word for word in growing.guess if word.start >= growing.heard)
         self._shorten()
+
+    def _number(self, speaker: int | None, channel: int | None) -> int | None:
+        """The number here of a session's voice, or of its channel."""
+        number = channel or speaker
+        return None if number is None else self._voices_before + number
 
     def _end_paragraph(self) -> None:
         if self.text and not self.text.endswith("\n"):

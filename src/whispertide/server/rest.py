@@ -19,14 +19,13 @@ from starlette.responses import JSONResponse, Response
 from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, CheckpointNotFoundError, OptionError, WhispertideError
 from whispertide.formats.document import OtherText
-from whispertide.formats.files import named_others
-from whispertide.options import Task
+from whispertide.options import MOST_CHANNELS, Task
 from whispertide.server.addresses import party_of
 from whispertide.server.bodies import limit_body
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols import base
-from whispertide.server.transcription_answers import StreamedAnswer, diarized, render, sse, usage
+from whispertide.server.transcription_answers import StreamedAnswer, diarized, made_of, render, sse, usage
 from whispertide.server.transcription_form import DIARIZED, OVERHEAD, TranscriptionRequest, read_form, read_request
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
 from whispertide.translation.recordings import RecordingTranslation
@@ -185,7 +184,8 @@ class Rest:
             return
         self.hub.metrics.uploads.labels("done").inc()
         more = {"warning": text} if (text := transcription.warning(job.warning, *problems)) else {}
-        whole = {"text": join_text(segments), "usage": usage(job), **named_others(others), **more}
+        made = made_of(others, transcription.format)
+        whole = {"text": join_text(segments), "usage": usage(job), **made, **more}
         yield sse({"type": "transcript.text.done", **whole})
 
     def _translation(self, transcription: TranscriptionRequest) -> RecordingTranslation | None:
@@ -195,7 +195,8 @@ class Rest:
             return None
         options = transcription.options
         known = self.hub.models[transcription.model].language_of(options, None)
-        return RecordingTranslation(translator, wanted, known, options.task, private=True)
+        channels = MOST_CHANNELS if transcription.multichannel else 0
+        return RecordingTranslation(translator, wanted, known, options.task, private=True, channels=channels)
 
     def _error_of(self, error: BaseException) -> HttpError:
         """The answer to an error: one of the audio is the client's, any other ours."""

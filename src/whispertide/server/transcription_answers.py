@@ -20,7 +20,7 @@ from whispertide.formats.document import Document, OtherText, TextSegment
 from whispertide.formats.files import get_format, named_others
 from whispertide.options import Task
 from whispertide.server.protocols import messages
-from whispertide.server.transcription_form import TranscriptionRequest
+from whispertide.server.transcription_form import DIARIZED, TranscriptionRequest
 from whispertide.server.uploads import TranscriptionJob, join_text
 from whispertide.types import HOP_LENGTH, seconds, to_samples
 
@@ -45,7 +45,12 @@ def render(
             whole = {"task": task, "duration": job.duration_s, "text": text, "segments": parts, "usage": usage(job)}
         case _:
             return _plain(transcription, job, segments, others, headers)
-    return JSONResponse({**whole, **named_others(others)}, headers=headers)
+    return JSONResponse({**whole, **made_of(others, transcription.format)}, headers=headers)
+
+
+def made_of(others: Sequence[OtherText], form: str) -> dict[str, Any]:
+    """The fields of translations and corrections, whose voices are called as those of segments are."""
+    return named_others(others, messages.letter if form == DIARIZED else int)
 
 
 def _plain(

@@ -36,11 +36,12 @@ _FORMATS = ("json", "text", "srt", "verbose_json", "vtt", DIARIZED)
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
 _LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
-_KNOWN = {
-    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers", *_LISTED),
+_SEVERAL = {*_LISTED, *(name + many for name in _LISTS for many in ("", "[]"))}  # fields that may come again
+_SINGLE = {
+    *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers"),
     *("translate_to", "correct", "multichannel"),
-    *(name + many for name in _LISTS for many in ("", "[]")),
 }
+_KNOWN = _SINGLE | _SEVERAL
 _FIELDS = 32 + MOST_TERMS  # that a form may have next to the file: each term of a list may be one
 _FIELD_BYTES = 2**18  # in all of them, which is what the longest prompt and list of terms take; they lie in memory
 OVERHEAD = 2 * _FIELD_BYTES  # bytes of a form next to the file: its fields, and what stands around them
@@ -108,6 +109,9 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise OptionError("expected the field `file` to be a file; got none")
+    for name in sorted(_SINGLE):
+        if (count := len(set(form.getlist(name)))) > 1:
+            raise OptionError(f"expected one value of the field {name}; got {count}")
     texts = {key: value for key, value in form.items() if isinstance(value, str)}
     format_ = texts.get("response_format", "json") or "json"
     check_choice("response_format", format_, _FORMATS)

@@ -17,9 +17,9 @@ class ChannelTranslating:
         self.channels = tuple(channels)
 
     def take(self, event: Event) -> None:
-        """Take an event of a channel's session."""
-        assert event.channel is not None
-        self.channels[event.channel - 1].take(event)
+        """Take an event of a channel, or of all."""
+        for one in self.channels if event.channel is None else [self.channels[event.channel - 1]]:
+            one.take(event)
 
     def ready(self) -> list[Event]:
         """The new events, each of its channel."""

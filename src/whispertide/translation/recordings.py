@@ -4,6 +4,8 @@
     translation.take(segment)            for every segment, in order
     others, problems = translation.finish(samples)
 
+With `channels` each of them is translated by itself, as its sentences go on while others speak.
+
 A sentence goes out alone, however long that takes, so each translation has the time of its sentence. Whoever reads the
 recording is held back where too much waits. Where no thread may wait, `add` and `end` return at once, and `has_room`
 and `is_done` say when to go on.
@@ -12,9 +14,10 @@ and `is_done` say when to go on.
 from dataclasses import dataclass, field
 
 from whispertide.decoding.longform import OfflineSegment
-from whispertide.events import Confirmed, End, Error, Event, Language
+from whispertide.events import Confirmed, End, Error, Event, Language, failure_of
 from whispertide.formats.document import OtherText, other_text
 from whispertide.options import Task
+from whispertide.translation.channels import ChannelTranslating
 from whispertide.translation.translating import Translating
 from whispertide.translation.translator import TranslationOptions, Translator
 from whispertide.types import Word
@@ -22,18 +25,22 @@ from whispertide.types import Word
 _POLL_S = 0.1
 
 
-def take_segment(translating: Translating, segment: OfflineSegment) -> None:
-    """Hand a segment's words over: sentences go on from one to the next."""
+def take_segment(translating: Translating | ChannelTranslating, segment: OfflineSegment) -> None:
+    """Hand over the words of a segment: sentences go on from one to the next. Where channels are apart their speaker is
+    their channel.
+    """
+    end, channel = segment.span.end, segment.words[0].speaker if isinstance(translating, ChannelTranslating) else None
     if segment.language:
-        translating.take(Language(0, segment.span.end, segment.language, segment.language_probability))
-    words = segment.words or (Word(segment.text, segment.span.start, segment.span.end),)
-    translating.take(Confirmed(0, segment.span.end, words))
+        translating.take(Language(0, end, segment.language, segment.language_probability, channel=channel))
+    words = segment.words or (Word(segment.text, segment.span.start, end),)
+    translating.take(Confirmed(0, end, words, channel=channel))
 
 
 @dataclass(slots=True)
 class RecordingTranslation:
     """The translation of one recording. `language` is what is known of that of the speech from the start; with the
-    `task` of translating into English the text is English. `private` is as for `Translating`. `close` may come from
+    `task` of translating into English the text is English. `private` is as for `Translating`. Segments are of one of so
+    many `channels` at most, whose number their words have as speaker; 0: channels are mixed. `close` may come from
     another thread, and ends every wait.
     """
 
@@ -42,16 +49,21 @@ class RecordingTranslation:
     language: str | None = None
     task: Task = "transcribe"
     private: bool = False
-    _stream: Translating = field(init=False)
+    channels: int = 0
+    _stream: Translating | ChannelTranslating = field(init=False)
     _others: list[OtherText] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
     _closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a target that the translator cannot do."""
+        several = [self._begin() for _ in range(self.channels)]
+        self._stream = ChannelTranslating(several) if several else self._begin()
+
+    def _begin(self) -> Translating:
         is_english = self.task == "translate"
         language = "en" if is_english else self.language
-        self._stream = Translating(
+        return Translating(
             self.translator,
             self.options,
             language=language,
@@ -97,8 +109,9 @@ class RecordingTranslation:
 
     @property
     def made(self) -> tuple[tuple[OtherText, ...], tuple[str, ...]]:
-        """All translations so far, and what went wrong."""
-        return tuple(self._others), tuple(self._problems)
+        """All translations so far in the order of their times, and what went wrong."""
+        ordered = sorted(self._others, key=lambda other: (other.start, other.speaker or 0))
+        return tuple(ordered), tuple(self._problems)
 
     def close(self) -> None:
         """Give up what is not there yet."""
@@ -111,6 +124,6 @@ class RecordingTranslation:
 
     def _keep(self, event: Event) -> None:
         if isinstance(event, Error):
-            self._problems.append(event.message)
+            self._problems.append(failure_of(event))
         elif other := other_text(event):
             self._others.append(other)

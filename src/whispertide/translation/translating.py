@@ -35,12 +35,15 @@ _PAUSES_S = (5.0, 15.0, 30.0)  # after a failure, before the next request
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A finished sentence, from sample `start` to `end`, in the language that was known for it."""
+    """A finished sentence, from sample `start` to `end`, in the language that was known for it, of the voice with this
+    number, if voices are known.
+    """
 
     start: int
     end: int
     text: str
     language: str | None = None
+    speaker: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +62,10 @@ class TranslationState:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The sentences of one request, which are one text each way."""
+    """The sentences of one request, which are one text each way: of one voice, and in one language."""
 
     sentences: tuple[Sentence, ...]
     before: tuple[str, ...]
-
-    @property
-    def start(self) -> int:
-        return self.sentences[0].start
 
     @property
     def end(self) -> int:
@@ -121,6 +120,8 @@ class Translating:
         """Take an event of the session."""
         match event:
             case Language(language=language) if not self._fixed:
+                if self._language not in (None, language):  # no sentence goes on in another one
+                    self.add(self._segmenter.end_turn())
                 self._language = language
             case Confirmed(words=words):
                 self.add(self._segmenter.push(words))
@@ -134,7 +135,8 @@ class Translating:
     def add(self, segments: Iterable[TextSegment]) -> None:
         """Take finished sentences."""
         found = [
-            Sentence(segment.start, segment.end, " ".join(segment.text.split()), self._language) for segment in segments
+            Sentence(segment.start, segment.end, " ".join(segment.text.split()), self._language, segment.speaker)
+            for segment in segments
         ]
         with self._changed:
             if self._closed:  # a step that was running when nobody wanted it any more
@@ -288,21 +290,23 @@ class Translating:
             count, size = 0, 0
             for sentence in fresh:
                 size += len(sentence.text)
-                if count and (self._whole or size > MOST_CHARS or sentence.language != fresh[0].language):
+                if count and (self._whole or size > MOST_CHARS or not _go_together(fresh[0], sentence)):
                     break
                 count += 1
             self._asked += count
             return _Batch(tuple(fresh[:count]), tuple(self._before))
 
     def _ask(self, batch: _Batch, target: str | None) -> Event | None:
-        source = batch.sentences[0].language
+        first = batch.sentences[0]
+        is_in_it = target is not None and first.language == target
+        if is_in_it and not self._apart:
+            return None
         texts = tuple(sentence.text for sentence in batch.sentences)
-        if target is not None and source == target:
-            return Translation(0, batch.end, batch.start, batch.end, target, " ".join(texts)) if self._apart else None
-        text = self.translator.translate(Request(texts, source, target, batch.before))
+        asked = Request(texts, first.language, target, batch.before)
+        text = " ".join(texts) if is_in_it else self.translator.translate(asked)
         if target is None:
-            return Correction(0, batch.end, batch.start, batch.end, text)
-        return Translation(0, batch.end, batch.start, batch.end, target, text)
+            return Correction(0, batch.end, first.start, batch.end, text, speaker=first.speaker)
+        return Translation(0, batch.end, first.start, batch.end, target, text, speaker=first.speaker)
 
     def _answered(self, batch: _Batch, events: list[Event]) -> None:
         with self._changed:
@@ -351,6 +355,11 @@ class Translating:
             until = time.monotonic() + pause_s
             while not (self._finishing or self._closed or self._off) and (left := until - time.monotonic()) > 0:
                 self._changed.wait(left)
+
+
+def _go_together(first: Sentence, other: Sentence) -> bool:
+    """True if both can be in one text, which has one voice and one language."""
+    return (first.speaker, first.language) == (other.speaker, other.language)
 
 
 def _failure(error: TranslatorError) -> str:

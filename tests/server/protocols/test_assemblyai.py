@@ -103,6 +103,13 @@ def test_a_list_in_an_address_is_json_or_one_of_its_values(sent: str, terms: tup
     assert stream(keyterms_prompt=sent).asked().keyterms == terms
 
 
+def test_of_lists_that_are_repeated_all_values_count() -> None:
+    """Only those of the last one did."""
+    talk = stream(keyterms_prompt=['["Ebbe"]', "Flut", '["Watt", "Priel"]'], language_codes=['["de"]', '["en"]'])
+    assert talk.asked().keyterms == ("Ebbe", "Flut", "Watt", "Priel")
+    assert talk.asked().languages == ("de", "en")
+
+
 @pytest.mark.parametrize("last", ["Flut", "1984", "null", '"Flut"', "{}"])
 def test_of_a_repeated_parameter_every_value_counts_whatever_the_last_one_is(last: str) -> None:
     assert stream(keyterms_prompt=["Ebbe", last]).asked().keyterms == ("Ebbe", last)

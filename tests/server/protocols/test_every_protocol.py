@@ -65,6 +65,29 @@ def test_any_address_is_served_or_refused_properly(kind: type[WireProtocol], que
 
 
 @every
+def test_a_parameter_of_one_value_is_refused_where_two_are_given(kind: type[WireProtocol]) -> None:
+    """The last one counted, whatever the client had meant."""
+    fine: dict[str, str | list[str]] = {name: [value, value] for name, value in QUERY.items()}
+    fine["tag"] = ["a", "b"]
+    for name in kind.single:
+        with pytest.raises(ProtocolError, match=f"expected one value of {name} in the address; got 2"):
+            kind(opening(**(fine | {name: ["1", "2"]})))
+    Conversation(kind(opening(**fine)))
+
+
+@pytest.mark.parametrize(("path", "names"), [
+    ("/v1/listen", {"language", "model", "encoding", "sample_rate", "multichannel", "endpointing"}),
+    ("/v2/listen", {"model", "encoding", "eot_threshold"}),
+    ("/v3/ws", {"language_code", "sample_rate", "max_speakers"}),
+    ("/asr", {"language", "target_language"}),
+    ("/v1/realtime", {"model"}),
+])  # fmt: skip
+def test_what_has_one_value(path: str, names: set[str]) -> None:
+    assert names <= ROUTES[path].single
+    assert not ROUTES[path].single & {"keyterm", "keywords", "keyterms_prompt", "language_codes", "language_hint"}
+
+
+@every
 def test_every_problem_can_be_told(kind: type[WireProtocol]) -> None:
     for problem, fatal, talking in product(get_args(ProblemKind), (False, True), (False, True)):
         talk = Conversation(kind(opening(**QUERY)))

@@ -1,6 +1,7 @@
 """The channels of a microphone apart: a session each, a line each, in a real Chromium with a device that has two."""
 
 import json
+import re
 import wave
 from collections import defaultdict
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ SAID = f"{LINES}.map((row) => [row.querySelector('input.voice').value, row.query
 SECOND = (
     f"{LINES}.map((row) => [row.querySelector('input.voice').value, row.querySelector('.second')?.innerText ?? ''])"
 )
+BIG_SECOND = "document.getElementById('big-second').textContent"
 KEPT_SOCKETS = """(() => {
   window.sockets = [];
   window.WebSocket = class extends WebSocket { constructor(...all) { super(...all); sockets.push(this); } };
@@ -163,6 +165,7 @@ def test_each_channel_has_a_second_line_and_viewers_read_all_with_the_names_that
             interface.click("#record")
             interface.wait(f"{STATE} === 'ready'")
             assert said(interface) == said(interface, SECOND) == {"Speaker 1": TEXT, "Bo": TEXT}
+            assert re.match("(Speaker 1|Bo): French: ", interface.evaluate(BIG_SECOND))
             late_viewer_reads_both(url)
             reload(interface)
             assert said(interface, SECOND) == {"Speaker 1": TEXT, "Bo": TEXT}
@@ -175,6 +178,7 @@ def late_viewer_reads_both(url: str) -> None:
         read = json.loads(socket.recv())
     assert read["names"] == {"1": "Speaker 1", "2": "Bo"}
     assert "W11" in read["second"]
+    assert read["second_speaker"] in (1, 2)
     words = defaultdict[int, list[str]](list)
     for speaker, line in zip(read["speakers"], read["text"].split("\n"), strict=True):
         words[speaker] += plain(line)

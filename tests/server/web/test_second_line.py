@@ -100,6 +100,24 @@ def test_whoever_watches_reads_the_newest_translation(translating: Page) -> None
     translating.wait(f"{STATE} === 'ready'")
 
 
+def test_whoever_watches_channels_reads_whose_sentence_it_is(translating: Page) -> None:
+    address = str(translating.evaluate("location.href"))
+    with connect(address.replace("http", "ws") + "ws?multichannel=true&channels=2", proxy=None) as socket:
+        socket.send('{"type":"start","translate_to":"fr"}')
+        sessions: list[str] = []
+        while len(sessions) < 2:
+            if (message := json.loads(socket.recv()))["type"] == "session":
+                sessions.append(message["session"])
+        made = httpx.post(f"{address}v1/watch", json={"session": sessions}, trust_env=False).json()
+        translating.go(address + made["path"])
+        for _ in range(11):
+            socket.send(2 * SILENCE)
+        socket.send('{"type":"finish"}')
+        translating.wait("/^Speaker [12]: French: .*W11/.test(document.querySelector('#text .second')?.innerText)")
+    translating.go(address)
+    translating.wait(f"{STATE} === 'ready'")
+
+
 def test_a_file_that_the_server_reads_is_translated_as_well(translating: Page) -> None:
     drop(translating, sun(3))
     translating.wait(f"{SECOND}.includes('French: WORD0')")

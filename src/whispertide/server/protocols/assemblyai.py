@@ -25,6 +25,7 @@ _DONE = frozenset(
     | {"continuous_partials", "include_partial_turns"}
 )
 _VOICES = frozenset({"speaker_labels", "max_speakers"})  # where there is a network for them
+_LISTS = frozenset({"keyterms_prompt", "language_codes"})
 _DONE_LATER = frozenset({"type", "prompt", "keyterms_prompt", "language_code", "language_codes", "format_turns"})
 DEFAULT_LIMIT_S = 3 * 60 * 60.0
 
@@ -33,6 +34,7 @@ class AssemblyAIProtocol(base.WireProtocol):
     """One streaming session."""
 
     name: ClassVar[str] = "assemblyai"
+    single: ClassVar[frozenset[str]] = (_DONE | _VOICES) - _LISTS
 
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
@@ -169,9 +171,8 @@ class AssemblyAIProtocol(base.WireProtocol):
 
     def _read_settings(self, query: Mapping[str, str]) -> base.Settings:
         values: dict[str, Any] = dict(query)
-        for name in ("keyterms_prompt", "language_codes"):  # JSON in the address, by their SDK
-            if isinstance(values.get(name), str):
-                values[name] = _list_in_query(query[name], self.opening.lists.get(name, ()))
+        for name in values.keys() & _LISTS:
+            values[name] = [text for value in self.opening.lists[name] for text in _list_in_query(value)]
         changes = self._changes(values)
         silence = messages.number(values, "min_turn_silence")
         if silence is None:
@@ -205,13 +206,13 @@ def _warning(values: Mapping[str, Any], done: Collection[str]) -> base.Actions:
     return (messages.reply(type="Warning", warning_code=_INVALID, warning=text),) if text else ()
 
 
-def _list_in_query(value: str, repeated: Sequence[str]) -> list[str]:
-    """Parse a list as their SDK writes it (JSON), or as a repeated parameter."""
+def _list_in_query(value: str) -> list[Any]:
+    """Parse a list as their SDK writes it (JSON); any other text is one of its values."""
     try:
         items = messages.parse_json(value)
     except ValueError:
         items = None
-    return items if isinstance(items, list) else list(repeated) or [value]
+    return items if isinstance(items, list) else [value]
 
 
 def _most_of(words: Sequence[Word]) -> int | None:

@@ -272,6 +272,7 @@ class WireProtocol(ABC):
     order.
 
     name        in metrics and logs
+    single      parameters of the address that have one value: a client that gives several is refused
     idle_s      how long the other side may say nothing before the connection is closed with an "idle" problem;
                 None = the server's own limit
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
@@ -282,6 +283,7 @@ class WireProtocol(ABC):
     """
 
     name: ClassVar[str]
+    single: ClassVar[frozenset[str]] = frozenset()
     idle_s: ClassVar[float | None] = None
     resumable: ClassVar[bool] = False
     subprotocol: str | None = None
@@ -294,6 +296,9 @@ class WireProtocol(ABC):
 
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""
+        for name in sorted(self.single):
+            if (count := len(set(opening.lists.get(name, ())))) > 1:
+                raise ProtocolError(f"expected one value of {name} in the address; got {count}")
         self.opening = opening
 
     @classmethod

@@ -32,6 +32,7 @@ class DeepgramProtocol(DeepgramStream):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram"
+    single: ClassVar[frozenset[str]] = _DONE - {"keyterm", "keywords"} | {"diarize", "multichannel"}
     types: ClassVar[tuple[str, ...]] = ("KeepAlive", "Finalize", "CloseStream", "Configure")
     flush: ClassVar[str] = "Finalize"
 

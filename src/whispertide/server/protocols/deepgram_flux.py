@@ -67,6 +67,9 @@ class FluxProtocol(DeepgramStream):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram-flux"
+    single: ClassVar[frozenset[str]] = frozenset(
+        {"model", "encoding", "sample_rate", "channels", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms"}
+    )
     types: ClassVar[tuple[str, ...]] = ("CloseStream", "ForceEndTurn", "Configure")
     flush: ClassVar[str] = "ForceEndTurn"
 

@@ -29,6 +29,7 @@ RATES = (8_000, 192_000)  # what microphones and sound files have
 _SETTINGS = {item.name for item in fields(base.Settings)} - {"strict_model"}
 _FORMAT = {"rate", "channels", "format"}
 _IN_QUERY = _SETTINGS - {"changes"} | _FORMAT
+_LISTS = frozenset({"languages", "keyterms"})  # in the address between commas, or repeated
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -36,6 +37,7 @@ class NativeProtocol(base.WireProtocol):
     """One connection of the native protocol."""
 
     name: ClassVar[str] = "native"
+    single: ClassVar[frozenset[str]] = frozenset(_IN_QUERY | {"multichannel", "session", "last_seq"}) - _LISTS
     resumable: ClassVar[bool] = True
 
     def __init__(self, opening: base.Opening) -> None:
@@ -291,8 +293,8 @@ class NativeProtocol(base.WireProtocol):
         for key in values.keys() & {"vad", "intents", "correct"}:
             switch = parse_switch(values[key])
             values[key] = values[key] if switch is None else switch
-        for key in values.keys() & {"languages", "keyterms"}:
-            values[key] = values[key].split(",")
+        for key in values.keys() & _LISTS:
+            values[key] = [part for value in self.opening.lists[key] for part in value.split(",")]
         self._configure_format(values)
         settings = {key: value for key, value in values.items() if key in _SETTINGS}
         self._settings(settings)

@@ -53,6 +53,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     """One transcription session."""
 
     name: ClassVar[str] = "openai-realtime"
+    single: ClassVar[frozenset[str]] = frozenset({"model", "intent"})
 
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
@@ -366,8 +367,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
     def _say(self, kind: str, **values: Any) -> base.Reply:
         self._sent += 1
-        event_id = f"event_{self.opening.connection}_{self._sent}"
-        return messages.reply(type=kind, event_id=event_id, **values)
+        return messages.reply(type=kind, event_id=f"event_{self.opening.connection}_{self._sent}", **values)
 
     def _error(
         self,

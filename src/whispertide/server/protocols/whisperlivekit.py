@@ -37,6 +37,7 @@ class WhisperLiveKitProtocol(base.WireProtocol):
     """One stream."""
 
     name: ClassVar[str] = "whisperlivekit"
+    single: ClassVar[frozenset[str]] = frozenset({"mode", "language", "target_language"})
 
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)

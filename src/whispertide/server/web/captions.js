@@ -126,7 +126,7 @@ export class Captions {
   }
 
   /** A translation, or a correction, of the sentence that begins at a sample: a line under its paragraph. `speaker` is
-   *  known only where channels are apart. */
+   *  that of its words, where it is known. */
   translate({ start, text, language, speaker }) {
     const possible = speaker == null ? this.#paragraphs : this.#paragraphs.filter((one) => one.speaker === speaker);
     const found = possible.findLast((one) => one.start <= start) ?? possible[0];
@@ -136,7 +136,7 @@ export class Captions {
     const part = element("span", "", found.second.hasChildNodes() ? ` ${text}` : text);
     part.lang = this.bigSecond.lang = language ?? "";
     found.second.append(part);
-    this.bigSecond.textContent = text;
+    this.bigSecond.replaceChildren(...(speaker == null ? [] : [speakerName(speaker, this.nameOf(speaker))]), text);
   }
 
   /** Of one channel, or of all. */
@@ -220,7 +220,7 @@ export class Captions {
     for (const field of this.list.querySelectorAll(`input[data-speaker="${speaker}"]`)) {
       field.value = this.nameOf(Number(speaker));
     }
-    nameAll(this.big, this.nameOf);
+    for (const shown of [this.big, this.bigSecond]) nameAll(shown, this.nameOf);
   }
 
   #clicked(target) {
@@ -280,6 +280,7 @@ const colourOf = (speaker) => 1 + ((speaker - 1) % VOICES);
 /** A voice's name before its words. */
 export function speakerName(speaker, name) {
   const label = element("span", "speaker", `${name}: `);
+  label.dir = "auto"; // so that the words after it decide about the paragraph's direction
   Object.assign(label.dataset, { speaker, voice: colourOf(speaker) });
   return label;
 }

@@ -28,21 +28,21 @@ let hiding = null;
 
 // --- the text --------------------------------------------------------------------------------------------------------
 
-function show({ text, guess: guessed, follows, isNewRun, language, speaking, second: translated = "", speakers = [], names = {} }) {
+function show({ text, guess: guessed, follows, isNewRun, language, speaking, second: translated = "", second_speaker: voice, speakers = [], names = {} }) {
   root.lang = language ?? "";
   if (isNewRun) keepAsItIs(); // the server began anew
   else if (!follows) clear();
-  if (text || (guessed && guessed !== guess.textContent) || translated !== second.textContent) stay();
+  if (text || (guessed && guessed !== guess.textContent) || translated !== (second.lastChild?.data ?? "")) stay();
   const [first, ...others] = text.split("\n");
   append(first, speakers[0]);
   others.forEach((part, at) => {
     endParagraph();
     append(part, speakers[at + 1]);
   });
-  nameAll($("text"), (number) => names[number]);
   if (looks.showsGuess) showGuess(guessed);
   trim();
-  showSecond(translated);
+  showSecond(translated, voice);
+  nameAll($("text"), (number) => names[number]);
   showState(speaking ? "" : $("text").hasChildNodes() ? "The speaker is pausing" : "The speaker has not started yet");
   if (following) toEnd();
 }
@@ -61,8 +61,8 @@ function showGuess(text) {
   if (!text && line && line.children.length === 1) dropParagraph(); // it came to nothing
 }
 
-function showSecond(text) {
-  second.textContent = text;
+function showSecond(text, voice = null) {
+  second.replaceChildren(...(voice === null ? [] : [speakerName(voice, "")]), text);
   if (text) $("text").append(second); // also after what was added above
   else second.remove();
 }
