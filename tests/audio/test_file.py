@@ -31,7 +31,7 @@ def test_wav_of_any_rate_and_sample_type(tmp_path: Path, rate: int, kind: str) -
 
 @each_row(("kind", "valid"), [("s32", 24), ("s32", 20), ("s32", 16), ("s24", 20), ("s24", 16), ("s16", 8), ("f32", 32)])
 def test_samples_may_have_fewer_valid_bits_than_places(kind: str, valid: int) -> None:
-    """As sound cards and recorders write 24 bits in 32; ffmpeg by itself takes these for floats, which is loud noise."""
+    """As sound cards and recorders write 24 bits in 32; ffmpeg by itself takes these for floats: loud noise."""
     data, bits, tag = to_pcm(tone(0.7, 48_000), kind)
     whole = extensible_wav(data, 48_000, 1, bits, valid, tag)
     check_tone(load_audio(io.BytesIO(whole)), 0.7)

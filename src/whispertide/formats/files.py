@@ -209,15 +209,16 @@ def document_events(document: Document) -> Iterator[Event]:
         yield Language(seq, 0, document.language, 1.0)
         seq += 1
     for segment in document.segments:
-        words = segment.words or (Word(segment.text, segment.start, segment.end),)
+        words = segment.words or (Word(segment.text, segment.start, segment.end, speaker=segment.speaker),)
         yield Confirmed(seq, segment.end, words)
         yield TurnEnd(seq + 1, segment.end, segment.end)
         seq += 2
     for other in document.others:
+        at, place = other.end, (other.start, other.end)
         if other.language is None:
-            yield Correction(seq, other.end, other.start, other.end, other.text)
+            yield Correction(seq, at, *place, other.text, channel=other.speaker)
         else:
-            yield Translation(seq, other.end, other.start, other.end, other.language, other.text)
+            yield Translation(seq, at, *place, other.language, other.text, channel=other.speaker)
         seq += 1
     if document.complete:
         yield End(seq, document.duration, document.duration)
