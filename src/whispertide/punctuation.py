@@ -26,6 +26,15 @@ CHINESE_OR_JAPANESE = re.compile(
     rf"[“‘…—{re.escape(CLOSING)}]*[\u3001-\u312f\u3400-\u9fff\uf900-\ufaff\uff01-\uff9d\U00020000-\U0003fffd]"
 )
 
+# What French parts by a space from the text that it belongs to: marks after that, and the quotation mark before it.
+_APART = re.compile(r"\s*[?!:;»]+\s*")
+_OPENING = re.compile(r"(?:^|\s)«\s*\Z")
+
+
+def belong_together(before: str, after: str) -> bool:
+    """True if two texts belong together although a space may part them, as French puts it: "« Oui ? »"."""
+    return _APART.fullmatch(after) is not None or _OPENING.search(before) is not None
+
 
 def ends_sentence(text: str) -> bool:
     """True if a text ends a sentence: with a mark that may be followed by a closing quotation mark or bracket, and does
