@@ -12,7 +12,7 @@ from collections.abc import Iterator
 _PLACEHOLDERS_FROM = 0x7FFF_0000
 # Of the format of a WAV (Microsoft, WAVEFORMATEXTENSIBLE): the places of its numbers, and what they are.
 _TAG, _CHANNELS, _ALIGN, _VALID, _SUBFORMAT = slice(0, 2), slice(2, 4), slice(12, 14), slice(18, 20), slice(24, 26)
-_EXTENSIBLE, _INTEGER, _FLOAT = 0xFFFE, 1, 3
+_EXTENSIBLE, _INTEGER, _FLOAT, _WIDEST = 0xFFFE, 1, 3, 64
 
 
 def promised_size(head: bytes) -> int | None:
@@ -34,7 +34,7 @@ def with_full_width(head: bytes) -> bytes:
                 int.from_bytes(head[at:][place], "little") for place in (_TAG, _CHANNELS, _ALIGN, _VALID, _SUBFORMAT)
             )
             width = 8 * align // max(1, channels)
-            if tag == _EXTENSIBLE and subformat in (_INTEGER, _FLOAT) and valid < width:
+            if tag == _EXTENSIBLE and subformat in (_INTEGER, _FLOAT) and valid < width <= _WIDEST:
                 return head[: at + _VALID.start] + width.to_bytes(2, "little") + head[at + _VALID.stop :]
     return head
 
