@@ -22,10 +22,11 @@ def test_other_chunks_are_skipped_with_their_padding() -> None:
     assert promised_size(extended) == len(extended)
 
 
-def test_sizes_beyond_four_gibibytes_stand_in_their_own_chunk() -> None:
+@each_row("form", [b"RF64", b"BW64"])
+def test_sizes_beyond_four_gibibytes_stand_in_their_own_chunk(form: bytes) -> None:
     whole = wav_bytes(b"", 16_000, 1, 16, size=0xFFFFFFFF)
     ds64 = b"ds64" + struct.pack("<IQQQI", 28, 2**33 + 100, 2**33, 2**32, 0)
-    head = b"RF64" + whole[4:12] + ds64 + whole[12:]
+    head = form + whole[4:12] + ds64 + whole[12:]
     assert promised_size(head) == len(head) + 2**33
 
 

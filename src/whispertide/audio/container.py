@@ -2,7 +2,7 @@
 told from a short one, and the width of samples of which not all bits are valid.
 
 ffmpeg silently takes the end of the file for the end of the audio in the two formats where this matters most; only
-those are read here: WAV (RIFF, RF64) and MP3 with a Xing or Info header. Pure functions over the first bytes.
+those are read here: WAV (RIFF, RF64, BW64) and MP3 with a Xing or Info header. Pure functions over the first bytes.
 """
 
 import struct
@@ -29,7 +29,7 @@ def with_full_width(head: bytes) -> bytes:
     if not _is_wav(head):
         return head
     for name, at, size in _chunks(head):
-        if name == b"fmt " and size >= _VALID.stop and len(head) >= at + _SUBFORMAT.stop:
+        if name == b"fmt " and size >= _SUBFORMAT.stop and len(head) >= at + _SUBFORMAT.stop:
             tag, channels, align, valid, subformat = (
                 int.from_bytes(head[at:][place], "little") for place in (_TAG, _CHANNELS, _ALIGN, _VALID, _SUBFORMAT)
             )
@@ -40,7 +40,7 @@ def with_full_width(head: bytes) -> bytes:
 
 
 def _is_wav(head: bytes) -> bool:
-    return head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE"
+    return head[:4] in (b"RIFF", b"RF64", b"BW64") and head[8:12] == b"WAVE"
 
 
 def _chunks(head: bytes) -> Iterator[tuple[bytes, int, int]]:
