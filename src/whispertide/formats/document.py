@@ -22,6 +22,7 @@ from whispertide.punctuation import (
     SENTENCE_ENDS,
     belong_together,
     ends_sentence,
+    is_initial,
 )
 from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
 
@@ -210,7 +211,9 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
         return False
     if word.speaker != held[0].speaker and not goes_on(word.text):
         return True
-    spaced_end = word.text[:1].isspace() and (ends_sentence(held[-1].text) or ends_sentence(ending))
+    ended = ends_sentence(held[-1].text) or ends_sentence(ending)
+    within_name = is_initial(held[-2].text if len(held) > 1 else "", held[-1].text, word.text)
+    spaced_end = word.text[:1].isspace() and ended and not within_name
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
     return ending.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
 

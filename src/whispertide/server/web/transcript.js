@@ -24,6 +24,7 @@ const JOINED_TO_LAST = /^[ฯะาำๅๆຯະາຳໆ\u200d\u{1f3fb}-\u{1f
 // What French parts by a space from the text that it belongs to.
 const APART = /^\s*[?!:;»]+\s*$/u;
 const OPENING = /(?:^|\s)«\s*$/u;
+const SINGLE_LETTER = /^\s*["“«(]?\p{L}\.$/u;
 const FLAG = /[\u{1f1e6}-\u{1f1ff}]/u; // letters, two of which are a flag
 // Chinese and Japanese, if next to marks that other scripts have, too.
 const CHINESE = "[\\u3001-\\u312f\\u3400-\\u9fff\\uf900-\\ufaff\\uff01-\\uff9d\\u{20000}-\\u{3fffd}]";
@@ -85,9 +86,16 @@ function startsNew(held, word) {
   const said = bare(held.findLast(bare) ?? { text: "" });
   if (inseparable(said, word.text)) return false;
   if (word.speaker !== held[0].speaker && !goesOn(word.text)) return true;
-  const spacedEnd = /^\s/u.test(word.text) && (endsSentence(held.at(-1).text) || endsSentence(said));
+  const ended = endsSentence(held.at(-1).text) || endsSentence(said);
+  const spacedEnd = /^\s/u.test(word.text) && ended && !isInitial(held.at(-2)?.text ?? "", held.at(-1).text, word.text);
   const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
   return FULL_WIDTH_ENDS.test(said) || spacedEnd || word.start - spoken >= PAUSE;
+}
+
+/** Whether a word is a single letter whose full stop ends no sentence: "George W. Bush", "z. B.". */
+function isInitial(before, text, after) {
+  const name = /\p{Lu}\.$/u.test(text) && /^(\p{Lu}|$)/u.test(before.trim());
+  return SINGLE_LETTER.test(text) && (name || SINGLE_LETTER.test(before) || SINGLE_LETTER.test(after));
 }
 
 const endsSentence = (text) => SENTENCE_ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);
