@@ -1,5 +1,6 @@
 """Long-form transcription by the bundled model, against openai-whisper's `transcribe` on the same weights."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding import longform
 from whispertide.errors import AudioError, UnknownLanguageError
 from whispertide.features import log_mel
-from whispertide.offline import Features, OfflineSegment, transcribe_blocks
+from whispertide.offline import Features, OfflineSegment, hear, transcribe_blocks, transcribe_heard
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
 
@@ -264,6 +265,13 @@ class TestFeatures:
         whole, parts = Features.of([samples], 80), Features.of(blocks, 80)
         assert parts.samples == whole.samples
         np.testing.assert_array_equal(parts.raw, whole.raw)
+
+
+def test_what_is_to_last_prompts_the_first_window_as_a_prompt_does() -> None:
+    heard, options = hear(80, [short_recording()], vad=False), DecodeOptions(**AS_OPENAI)
+    prompted = list(transcribe_heard(nano(), heard, replace(options, prompt="A quiet house.")))
+    assert list(transcribe_heard(nano(), heard, options, lasting=" A quiet house. ")) == prompted
+    assert list(transcribe_heard(nano(), heard, options)) != prompted
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import whispertide
 from each_row import each_row
-from whispertide.punctuation import ABBREVIATIONS, ends_sentence, may_stand
+from whispertide.punctuation import ABBREVIATIONS, belong_together, ends_sentence, is_initial, may_stand
 
 
 @each_row("text", ["Yes.", "yes.”", "(yes!)", "'yes?'\"", "yes…", "是。", "「是。」", "نعم؟", "हाँ।", "."])
@@ -30,6 +30,38 @@ def test_the_page_has_the_same_abbreviations() -> None:
     source = (Path(whispertide.__file__).parent / "server" / "web" / "transcript.js").read_text(encoding="utf-8")
     (written,) = re.findall(r"const ABBREVIATIONS =((?:\s+\"[^\"]+\"[ +;]*)+)", source)
     assert tuple(" ".join(re.findall(r'"([^"]+)"', written)).split()) == ABBREVIATIONS
+
+
+@each_row(
+    ("before", "after", "together"),
+    [
+        *(
+            (" oui", " ?", True),
+            (" oui", " !", True),
+            (" oui", "»", True),
+            (" « oui", " » ", True),
+            (" «", " oui", True),
+        ),
+        *((" oui", " »Komm", False), ("»Komm«", " sagt", False), (" oui", " «", False), (" oui", " ...", False)),
+        *((" oui", " non", False), (" oui", "", False), ("", " non", False)),
+    ],
+)
+def test_what_french_parts_by_a_space_belongs_together(before: str, after: str, together: bool) -> None:
+    assert belong_together(before, after) is together
+
+
+@each_row(
+    ("before", "text", "after", "initial"),
+    [
+        *((" George", " W.", " Bush", True), (" by", " J.", " K.", True), (" J.", " K.", " Rowling", True)),
+        *(("", " A.", " Smith", True), (" ist", " z.", " B.", True), (" z.", " B.", " ein", True)),
+        *((" plan", " B.", " We", False), (" than", " I.", " He", False), (" George", " WW.", " Bush", False)),
+        *((" Two", " x.", " One", False), ("", " x.", " One", False), (" Ist", " z.", " B.", True)),
+        *((" George", " 5.", " Bush", False), (" George", " W", " Bush", False), (" am", " Am.", " Bush", False)),
+    ],
+)
+def test_the_full_stop_of_an_initial_ends_no_sentence(before: str, text: str, after: str, initial: bool) -> None:
+    assert is_initial(before, text, after) is initial
 
 
 @each_row(

@@ -83,8 +83,11 @@ def transcribe_heard(
     *,
     progress: Progress | None = None,
     frame: Frame = pad_or_trim,
+    lasting: str = "",
 ) -> Iterator[OfflineSegment]:
-    """Transcribe a recording that was heard; see `transcribe_blocks`."""
+    """Transcribe a recording that was heard; see `transcribe_blocks`. `lasting` prompts every window, not the first
+    alone as `options.prompt` does.
+    """
     features, voice, end = heard.features, heard.voice, heard.features.frames
     if not end:
         return
@@ -98,12 +101,17 @@ def transcribe_heard(
         model, features, options, language.language, seek=0, end=end, frame=frame, voice=voice
     )
     transcription.certainty = language.probability
-    if options.prompt.strip():
-        transcription.context.extend(model.tokenizer.encode(" " + options.prompt.strip()))
+    transcription.lasting = _encoded(model, lasting)
+    transcription.context.extend(_encoded(model, options.prompt))
     while not transcription.done:
         yield from transcription.next_window()
         if progress is not None:
             progress(min(transcription.seek, end) * HOP_LENGTH, end * HOP_LENGTH)
+
+
+def _encoded(model: WhisperModel, text: str) -> list[int]:
+    """A text before the first word as tokens."""
+    return model.tokenizer.encode(" " + text.strip()) if text.strip() else []
 
 
 def _gate_blocks(blocks: Iterable[FloatArray], gate: SpeechGate, events: list[GateEvent]) -> Iterator[FloatArray]:

@@ -26,6 +26,16 @@ CHINESE_OR_JAPANESE = re.compile(
     rf"[“‘…—{re.escape(CLOSING)}]*[\u3001-\u312f\u3400-\u9fff\uf900-\ufaff\uff01-\uff9d\U00020000-\U0003fffd]"
 )
 
+# What French parts by a space from the text that it belongs to: marks after that, and the quotation mark before it.
+_APART = re.compile(r"\s*[?!:;»]+\s*")
+_OPENING = re.compile(r"(?:^|\s)«\s*\Z")
+_SINGLE_LETTER = re.compile(r"\s*[\"“«(]?[^\W\d_]\.")
+
+
+def belong_together(before: str, after: str) -> bool:
+    """True if two texts belong together although a space may part them, as French puts it: "« Oui ? »"."""
+    return _APART.fullmatch(after) is not None or _OPENING.search(before) is not None
+
 
 def ends_sentence(text: str) -> bool:
     """True if a text ends a sentence: with a mark that may be followed by a closing quotation mark or bracket, and does
@@ -43,3 +53,15 @@ def may_stand(mark: str, following: str) -> bool:
 def is_abbreviation(text: str) -> bool:
     """True if the last word of a text is one of `ABBREVIATIONS`, so that its full stop ends nothing."""
     return _ABBREVIATED.search(text) is not None
+
+
+def is_initial(before: str, text: str, after: str) -> bool:
+    """True if a word is a single letter whose full stop ends no sentence, by the words next to it: of a name
+    ("George W. Bush", "J. K. Rowling"), or of words that are shortened to it ("z. B.").
+    """
+    if not _SINGLE_LETTER.fullmatch(text):
+        return False
+    if _SINGLE_LETTER.fullmatch(before) or _SINGLE_LETTER.fullmatch(after):
+        return True
+    first = before.strip()[:1]
+    return text[-2].isupper() and (not first or first.isupper())

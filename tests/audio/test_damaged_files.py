@@ -171,6 +171,14 @@ def test_a_pipe_that_was_cut_off_is_noticed_too() -> None:
     assert len(samples) == pytest.approx(SAMPLE_RATE, abs=30)
 
 
+def test_an_mp4_with_its_index_at_its_end_is_not_for_pipes(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.m4a", "aac", tone(6.0, 44_100), 44_100)
+    with pytest.raises(AudioFileError, match=r"none could be decoded: .*name the file, or put the index first"):
+        load_audio(pipe(path.read_bytes()))
+    check_tone(load_audio(path), 6.0, slack=0.06)
+    check_tone(load_audio(pipe(faststart(path).read_bytes())), 3.0, slack=0.06)
+
+
 def test_a_cut_ogg_is_simply_shorter(tmp_path: Path) -> None:
     """It promises no length, so a recording that was ended and one that was cut off look the same."""
     path = encode(tmp_path / "a.ogg", "libopus", tone(5.0, 48_000), 48_000)

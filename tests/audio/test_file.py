@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from decoded_audio import check_tone, collect, pipe
-from sounds import encode, encode_video, frequency, loudness, make_wav, tone
+from each_row import each_row
+from sounds import encode, encode_video, extensible_wav, frequency, loudness, make_wav, to_pcm, tone, wav_bytes
 from whispertide.audio import track as audio_track
 from whispertide.audio.file import audio_tracks, channel_count, decode_blocks, duration_of, load_audio, pcm_blocks
 from whispertide.errors import AudioError, AudioFileError, OptionError
@@ -26,6 +27,15 @@ def test_wav_of_any_rate_and_sample_type(tmp_path: Path, rate: int, kind: str) -
     path.write_bytes(make_wav(tone(0.7, rate), rate, kind))
     check_tone(load_audio(path), 0.7)
     assert duration_of(path) == pytest.approx(0.7, abs=1e-3)
+
+
+@each_row(("kind", "valid"), [("s32", 24), ("s32", 20), ("s32", 16), ("s24", 20), ("s24", 16), ("s16", 8), ("f32", 32)])
+def test_samples_may_have_fewer_valid_bits_than_places(kind: str, valid: int) -> None:
+    """As sound cards and recorders write 24 bits in 32; ffmpeg by itself takes these for floats: loud noise."""
+    data, bits, tag = to_pcm(tone(0.7, 48_000), kind)
+    whole = extensible_wav(data, 48_000, 1, bits, valid, tag)
+    check_tone(load_audio(io.BytesIO(whole)), 0.7)
+    check_tone(load_audio(pipe(whole)), 0.7)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 6, 8])
@@ -234,8 +244,9 @@ def png() -> bytes:
         (b"1\n00:00:01,000 --> 00:00:02,000\nhello\n\n" * 3, "not audio"),
         (png(), "not audio"),
         (make_wav(tone(0.1), SAMPLE_RATE)[:20], "not audio"),
+        (wav_bytes(bytes(3200), SAMPLE_RATE, 0, 16), "no audio track that ffmpeg can read"),
     ],
-    ids=["empty", "byte", "text", "zeros", "pdf", "subtitles", "image", "half a header"],
+    ids=["empty", "byte", "text", "zeros", "pdf", "subtitles", "image", "half a header", "no channels"],
 )
 def test_what_is_not_audio_is_a_clear_error(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "thing.wav"

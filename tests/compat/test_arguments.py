@@ -6,7 +6,7 @@ import pytest
 
 from each_row import each_row
 from reference import nano
-from whispertide.compat.arguments import check_served, decode_options, vad_options
+from whispertide.compat.arguments import check_served, decode_options, lasting_prompt, vad_options
 from whispertide.compat.faster_whisper import WhisperModel
 from whispertide.compat.values import TranscriptionOptions, VadOptions
 from whispertide.errors import OptionError
@@ -49,7 +49,7 @@ def test_the_defaults_are_those_of_faster_whisper() -> None:
         ({"suppress_tokens": [-1, 7]}, "suppress_tokens", (-1, 7)),
         ({"max_new_tokens": 20}, "max_tokens", 20),
         ({"initial_prompt": "A letter."}, "prompt", "A letter."),
-        ({"hotwords": "Ebbe, Flut", "initial_prompt": "Am Meer."}, "prompt", "Ebbe, Flut Am Meer."),
+        ({"hotwords": "Ebbe, Flut", "initial_prompt": "Am Meer."}, "prompt", "Am Meer."),
     ],
 )
 def test_what_becomes_of_an_argument(asked: dict[str, Any], field: str, value: object) -> None:
@@ -58,6 +58,13 @@ def test_what_becomes_of_an_argument(asked: dict[str, Any], field: str, value: o
 
 def test_a_prompt_may_be_tokens() -> None:
     assert options(initial_prompt=nano().tokenizer.encode(" A letter.")).prompt == "A letter."
+
+
+def test_hotwords_are_a_text() -> None:
+    assert (lasting_prompt(None), lasting_prompt("Ebbe, Flut")) == ("", "Ebbe, Flut")
+    for wrong in (["Ebbe", "Flut"], "Ebb\ud800"):
+        with pytest.raises(OptionError, match="expected hotwords"):
+            lasting_prompt(wrong)  # type: ignore[arg-type]
 
 
 def test_what_nobody_changes_is_served() -> None:

@@ -252,6 +252,33 @@ def test_no_window_of_the_pipeline_is_told_what_was_said_before(
         pipeline.transcribe(np.zeros(100, np.float32), clip_timestamps=[{"start": 0, "end": 1}])
 
 
+def test_what_every_window_is_shown(model: WhisperModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in faster-whisper: the hotwords, and of the pipeline the prompt, too."""
+    shown: list[tuple[str, str]] = []
+
+    def windows(*asked: Any, lasting: str, **_: object) -> Iterator[OfflineSegment]:
+        shown.append((lasting, asked[2].prompt))
+        yield from ()
+
+    monkeypatch.setattr(faster_whisper, "transcribe_heard", windows)
+    audio, tokens = np.zeros(SAMPLE_RATE, np.float32), nano().tokenizer.encode(" A letter.")
+    prompts: list[dict[str, Any]] = [{"hotwords": "Ebbe, Flut"}, {"initial_prompt": tokens}, {}]
+    infos = []
+    for transcribe in (model.transcribe, BatchedInferencePipeline(model).transcribe):
+        for asked in [*prompts, prompts[0] | prompts[1]]:
+            segments, info = transcribe(audio, **asked)
+            list(segments)
+            infos.append(info.transcription_options)
+    assert shown[:4] == [("Ebbe, Flut", ""), ("", "A letter."), ("", ""), ("Ebbe, Flut", "A letter.")]
+    assert shown[4:] == [("Ebbe, Flut", ""), ("A letter.", ""), ("", ""), ("Ebbe, Flut A letter.", "")]
+    assert [(info.hotwords, info.initial_prompt) for info in infos] == 2 * [
+        ("Ebbe, Flut", None),
+        (None, tokens),
+        (None, None),
+        ("Ebbe, Flut", tokens),
+    ]
+
+
 @pytest.mark.slow
 def test_without_timestamps_nothing_after_a_sentence_is_lost(model: WhisperModel) -> None:
     """Only word times tell what a text that closed early has left out."""

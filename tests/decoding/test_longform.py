@@ -250,6 +250,17 @@ class TestWindowAfterWindow:
         assert tokens == [*(context if shown else []), model.tokenizer.sot]
         assert model.decoders[0].requests[0].tokens[0].tolist()[:2] == [model.tokenizer.sot_prev, 7]
 
+    def test_what_is_to_last_prompts_every_window(self) -> None:
+        """Also where no window is shown what was said before it."""
+        options = DecodeOptions(temperatures=(0.0,), condition_on_previous_text=False)
+        first = [time(0), *WORDS[:2], time(60), time(60), *WORDS[2:]]
+        model = by_window(first, WALK)
+        run = transcription(model, options=options, context=[7], lasting=[8], last_speech=0)
+        run.next_window()
+        run.next_window()
+        begins = [model.decoders[number].requests[0].tokens[0].tolist() for number in (0, 2)]
+        assert begins == [[model.tokenizer.sot_prev, *shown, model.tokenizer.sot] for shown in ([8, 7], [8])]
+
     def test_the_guards_of_a_transcription(self) -> None:
         class Two:
             def check(self, tokens: Any, attention: Any, logprob: float) -> int | None:

@@ -1,9 +1,11 @@
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from whispertide.decoding.prompt import build_prompt
+from each_row import each_row
+from whispertide.decoding.prompt import build_prompt, shown_text
 from whispertide.errors import OptionError
 from whispertide.options import DecodeOptions
 
@@ -38,6 +40,25 @@ def test_previous_text_comes_before_and_the_forced_prefix_after() -> None:
 def test_only_the_end_of_long_previous_text_is_kept() -> None:
     prompt = build(previous=range(50))
     assert prompt.tokens == (PREV, *range(41, 50), SOT)
+
+
+@each_row(
+    ("lasting", "context", "shown"),
+    [
+        ([], [], ()),
+        ([], range(50), tuple(range(41, 50))),
+        ([7, 8], [1], (7, 8, 1)),
+        ([7, 8], range(50), (7, 8, *range(43, 50))),
+        (range(9), [1, 2], tuple(range(9))),
+        (range(50), [1, 2], tuple(range(9))),
+    ],
+)
+def test_what_is_to_last_comes_first_and_leaves_the_rest_to_the_newest(
+    lasting: Sequence[int], context: Sequence[int], shown: tuple[int, ...]
+) -> None:
+    found = shown_text(lasting, context, CONTEXT)
+    assert found == shown
+    assert build(previous=found).tokens == ((PREV, *shown, SOT) if shown else (SOT,))
 
 
 def test_sampling_stops_where_the_context_is_full() -> None:

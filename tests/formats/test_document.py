@@ -54,6 +54,23 @@ def test_no_pause_parts_a_closing_mark_from_what_it_closes(quoted: str) -> None:
     assert texts(segment_words(characters(quoted, pause_before=len(quoted) - 1))) == [quoted]
 
 
+def test_a_name_with_initials_is_not_cut() -> None:
+    sentences = ["George W. Bush met J. K. Rowling.", "A. Smith was there, z. B. as plan B.", "He left."]
+    assert texts(segment_words(words(" ".join(sentences)))) == sentences
+
+
+@pytest.mark.parametrize("gap", [0.0, 1.5])
+def test_french_parts_marks_by_a_space_and_they_stay_with_their_sentence(gap: float) -> None:
+    assert texts(segment_words(words("« Où vas-tu ? » Elle sort."))) == ["« Où vas-tu ? »", "Elle sort."]
+    assert texts(segment_words(words("« Viens ! » puis : « Non ! » Il dort."))) == [
+        "« Viens ! »",
+        "puis : « Non ! »",
+        "Il dort.",
+    ]
+    alone = [*words("Tu viens"), Word(" ?", round((1 + gap) * SAMPLE_RATE), round((1.1 + gap) * SAMPLE_RATE))]
+    assert texts(segment_words(alone)) == ["Tu viens ?"]
+
+
 @pytest.mark.parametrize("sentences", [["هل تسمعني؟", "نعم."], ["وہ آیا۔", "پھر گیا۔"], ["वह आया।", "फिर गया।"]])
 def test_arabic_urdu_and_hindi_have_marks_of_their_own_for_an_end(sentences: list[str]) -> None:
     assert texts(segment_words(words(" ".join(sentences)))) == sentences

@@ -127,6 +127,15 @@ def test_a_comma_ends_a_line() -> None:
     assert cue.text == "If the weather is cold,\nyou should close the window."
 
 
+@pytest.mark.parametrize("length", range(1, 12))
+def test_no_line_of_french_begins_with_a_mark_or_ends_with_an_opening_one(length: int) -> None:
+    """Where there is hardly room for the mark, too."""
+    text = f"{'mot ' * 19}{'x' * length} ? Il dit « {'o' * length} » : est-ce que {'mot ' * 15}{'y' * length} !"
+    lines = [line for cue in cues(document_of(said(text))) for line in cue.text.split("\n")]
+    assert " ".join(lines) == text
+    assert [line for line in lines if line[0] in "»:!?" or line[-1] == "«"] == []
+
+
 def test_lines_without_a_comma_are_of_like_length() -> None:
     document = Document((TextSegment(0, SECOND, " one two three four five six seven eight nine ten"),))
     assert texts(cues(document)) == ["one two three four five\nsix seven eight nine ten"]

@@ -3,8 +3,9 @@
 import json
 from itertools import pairwise
 
-from whispertide.formats.document import Document, OtherText, segment_words
-from whispertide.formats.files import render_json, render_jsonl, render_srt, render_txt, render_vtt
+from whispertide.events import Confirmed
+from whispertide.formats.document import Document, OtherText, TextSegment, other_text, segment_words
+from whispertide.formats.files import document_events, render_json, render_jsonl, render_srt, render_txt, render_vtt
 from whispertide.formats.subtitles import cues
 from whispertide.types import SAMPLE_RATE, Word
 
@@ -96,6 +97,13 @@ def test_translations_of_channels_have_their_speakers() -> None:
     events = [json.loads(line) for line in render_jsonl(translated).splitlines()]
     assert [(one.text, one.speaker) for one in translated.of_speaker(2).others] == [("Oui.", 2), ("Yes.", 2)]
     assert [event["speaker"] for event in events if event["type"] in ("translation", "correction")] == [2, 1, 2]
+    assert [other_text(event) for event in document_events(translated)] == [*others, None]  # the end is no text
+
+
+def test_a_segment_without_words_keeps_its_voice_as_an_event() -> None:
+    heard = next(document_events(Document((TextSegment(0, S, " Yes.", speaker=2),))))
+    assert isinstance(heard, Confirmed)
+    assert heard.words == (Word(" Yes.", 0, S, speaker=2),)
 
 
 def test_cues_of_voices_that_speak_at_once_are_shown_when_they_are_spoken() -> None:

@@ -56,6 +56,15 @@ def wav_bytes(data: bytes, rate: int, channels: int, bits: int, tag: int = 1, si
     return b"RIFF" + struct.pack("<I", min(4 + len(chunks), 0xFFFFFFFF)) + chunks
 
 
+def extensible_wav(data: bytes, rate: int, channels: int, bits: int, valid: int, tag: int = 1) -> bytes:
+    """A WAV file with an extensible header: samples of `bits` each, of which the upper `valid` count."""
+    width = channels * bits // 8
+    fmt = struct.pack("<HHIIHH", 0xFFFE, channels, rate, rate * width, width, bits)
+    fmt += struct.pack("<HHIH", 22, valid, 0, tag) + bytes.fromhex("000000001000800000aa00389b71")
+    chunks = b"WAVEfmt " + struct.pack("<I", len(fmt)) + fmt + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
+
+
 def to_pcm(samples: npt.NDArray[Any], kind: str) -> tuple[bytes, int, int]:
     """Samples -> (bytes, bits, WAV format tag)."""
     if kind in ("f32", "f64"):

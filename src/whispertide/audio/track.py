@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from whispertide.audio.buffer import to_float
-from whispertide.audio.container import promised_size
+from whispertide.audio.container import promised_size, with_full_width
 from whispertide.audio.pcm import StreamingResampler
 from whispertide.audio.timeline import Timeline
 from whispertide.errors import AudioError, AudioFileError, OptionError, TruncatedAudioError
@@ -37,6 +37,10 @@ _FORMATS = (
     "ivf"
 )
 _OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
+_INDEX_LAST = (
+    "An MP4 or M4A that has its index at its end cannot be read from a pipe: name the file, or put the index first "
+    "(`ffmpeg -i IN -c copy -movflags +faststart OUT`)"
+)
 # Encoders pad and trim by some tens of milliseconds; what is missing beyond this was cut off.
 _TOLERANCE_S = 0.25
 
@@ -97,6 +101,8 @@ class _Source:
         # Only what is read in order from the beginning; a decoder may jump.
         if self._at == len(self.head) < _HEAD:
             self.head += data
+        if self._at == 0:
+            data = with_full_width(data)
         self._at += len(data)
         self.seen = max(self.seen, self._at)
         return data
@@ -220,7 +226,12 @@ class Track:
             kinds = ", ".join(sorted({stream.type for stream in self._container.streams})) or "nothing"
             raise AudioFileError(f"{self._name}: expected an audio track; the file holds only {kinds}")
         if number is None:
-            return self._container.streams.best("audio")
+            best = self._container.streams.best("audio")
+            if best is None:  # ffmpeg does not know how many channels it has, or what rate
+                raise AudioFileError(
+                    f"{self._name}: the file has no audio track that ffmpeg can read: it is damaged; convert it to WAV"
+                )
+            return best
         if not 1 <= number <= len(tracks):
             raise AudioFileError(f"{self._name}: expected a track from 1 to {len(tracks)}; got {number}")
         return tracks[number - 1]
@@ -324,6 +335,8 @@ class Track:
         warn_repaired(self._name, self._replaced, self._cancelled_s)
         reason = self._missing()
         if reason and not self._decoded_s:
+            if self._is_of({"mp4"}) and self._source.size is None:
+                reason = f"{reason}. {_INDEX_LAST}"
             raise AudioFileError(f"{self._name}: expected audio; none could be decoded: {reason}")
         if reason:
             raise TruncatedAudioError(

@@ -1,7 +1,7 @@
 """faster-whisper's arguments as the options of this program. What cannot be served is refused, with what to do."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +10,7 @@ from whispertide.checkpoint import Tokenizer
 from whispertide.compat.values import TranscriptionOptions, VadOptions
 from whispertide.decoding.token_words import APPENDED, PREPENDED
 from whispertide.errors import OptionError
-from whispertide.options import DecodeOptions, Task
+from whispertide.options import DecodeOptions, Task, check_text, check_value
 
 _REPEATED = "leave it out: repeated text is decoded again at a higher temperature"
 
@@ -51,7 +51,7 @@ def decode_options(
     return DecodeOptions(
         language=language,
         task=task,
-        prompt=_prompt(asked, tokenizer),
+        prompt=as_text(asked.initial_prompt, tokenizer),
         beam=asked.beam_size,
         patience=asked.patience,
         length_penalty=0.0 if asked.length_penalty == 0 else None,
@@ -71,11 +71,17 @@ def decode_options(
     )
 
 
-def _prompt(asked: TranscriptionOptions, tokenizer: Tokenizer) -> str:
-    """The prompt, with the words to be recognized in front: Whisper knows no other way."""
-    given = asked.initial_prompt
-    written = given if isinstance(given, str) else tokenizer.decode(given or ())
-    return " ".join(filter(None, ((asked.hotwords or "").strip(), written.strip())))
+def lasting_prompt(hotwords: str | None) -> str:
+    """What prompts every window: the words to be recognized. Raises `OptionError` for what is no text."""
+    text = hotwords or ""
+    check_value("hotwords", str, text)
+    check_text("hotwords", text)
+    return text
+
+
+def as_text(prompt: str | Sequence[int] | None, tokenizer: Tokenizer) -> str:
+    """A prompt as a text, which may be given as tokens."""
+    return (prompt if isinstance(prompt, str) else tokenizer.decode(prompt or ())).strip()
 
 
 def vad_options(given: Mapping[str, Any] | VadOptions | None) -> VadOptions | None:

@@ -1,8 +1,10 @@
 """`BatchedInferencePipeline` as faster-whisper 1.2 has it: the same arguments, in the same order, with its defaults."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from whispertide.compat.arguments import as_text, lasting_prompt
 from whispertide.compat.faster_whisper import FALLBACK, Audio, WhisperModel
 from whispertide.compat.values import Segment, TranscriptionInfo, VadOptions
 from whispertide.decoding.token_words import APPENDED, PREPENDED
@@ -62,9 +64,17 @@ class BatchedInferencePipeline:
         """Read a recording and find its language; its segments are decoded as they are asked for.
 
         As there, pauses are left out, a segment is all that is said in a window unless timestamps are asked for, and
-        `condition_on_previous_text` has no effect: no window is told what was said before it. `batch_size` has no
-        effect either. Arguments and errors are otherwise those of `WhisperModel.transcribe`.
+        `condition_on_previous_text` has no effect: no window is told what was said before it, but each is shown the
+        prompt. `batch_size` has no effect either. Arguments and errors are otherwise those of
+        `WhisperModel.transcribe`.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "batch_size")}
         given |= {"condition_on_previous_text": False, "clip_timestamps": clip_timestamps or "0"}
-        return self.model.transcribe(**given)
+        # Here the prompt is shown to every window, and there the words to be recognized are.
+        shown = (lasting_prompt(hotwords), as_text(initial_prompt, self.model.transcriber.tokenizer))
+        given |= {"initial_prompt": None, "hotwords": " ".join(filter(None, shown))}
+        segments, info = self.model.transcribe(**given)
+        info.transcription_options = replace(
+            info.transcription_options, initial_prompt=initial_prompt, hotwords=hotwords
+        )
+        return segments, info

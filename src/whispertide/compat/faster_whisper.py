@@ -17,7 +17,7 @@ from whispertide.audio.given import Samples, audio_blocks
 from whispertide.audio.whole import Recording
 from whispertide.checkpoint import hub
 from whispertide.checkpoint.languages import language_code
-from whispertide.compat.arguments import check_served, decode_options, vad_options
+from whispertide.compat.arguments import check_served, decode_options, lasting_prompt, vad_options
 from whispertide.compat.progress import shown
 from whispertide.compat.values import Segment, TranscriptionInfo, TranscriptionOptions, VadOptions
 from whispertide.decoding.language import DetectedLanguage, detect_language
@@ -130,7 +130,7 @@ class WhisperModel:
             multilingual=multilingual and self.is_multilingual,
         )
         check_served(asked, chunk_length=chunk_length, vad_filter=vad_filter)
-        gate = vad_options(vad_parameters)
+        gate, lasting = vad_options(vad_parameters), lasting_prompt(hotwords)
         wanted = self._known_language(language)
         heard = self._hear(audio, vad=vad_filter)
         detected = wanted or self._detect(heard, language_detection_segments, language_detection_threshold)
@@ -152,7 +152,7 @@ class WhisperModel:
             transcription_options=asked,
             vad_options=gate,
         )
-        return self._segments(heard, options, word_timestamps=word_timestamps, show=log_progress), info
+        return self._segments(heard, options, lasting, word_timestamps=word_timestamps, show=log_progress), info
 
     def detect_language(
         self,
@@ -215,10 +215,10 @@ class WhisperModel:
         return max((each for each in found if each.language == most), key=lambda each: each.probability)
 
     def _segments(
-        self, heard: Heard, options: DecodeOptions, *, word_timestamps: bool, show: bool
+        self, heard: Heard, options: DecodeOptions, lasting: str, *, word_timestamps: bool, show: bool
     ) -> Iterator[Segment]:
         with shown(show) as progress:
-            for segment in transcribe_heard(self.transcriber.model, heard, options, progress=progress):
+            for segment in transcribe_heard(self.transcriber.model, heard, options, progress=progress, lasting=lasting):
                 yield Segment.of(segment, word_timestamps=word_timestamps)
 
 

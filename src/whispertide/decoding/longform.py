@@ -18,6 +18,7 @@ import numpy as np
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.language import APART, CERTAIN, ENOUGH, LIKELY, DetectedLanguage, detect_language
+from whispertide.decoding.prompt import shown_text
 from whispertide.decoding.search import NO_STEPS, Cost, Guard, Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
@@ -90,6 +91,7 @@ class OfflineSegment:
 class Transcription:
     """A recording on its way to text. `seek` and `end` are mel frames of 10 ms.
 
+    lasting       text tokens that prompt every window, before those of the context
     context       text tokens so far, the user's prompt first; those from `context_from` on prompt the next window
     last_speech   absolute sample where the last word ended
     crept         whether the last window advanced by less than a second
@@ -114,6 +116,7 @@ class Transcription:
     guards: Sequence[Guard] = ()
     reference: Reference | None = None
     voice: Voice | None = None
+    lasting: Sequence[int] = ()
     context: list[int] = field(default_factory=list)
     context_from: int = 0
     last_speech: int = 0
@@ -142,7 +145,7 @@ class Transcription:
             self.model,
             encoded,
             self.options,
-            prompt_tokens=self.context[self.context_from :],
+            prompt_tokens=shown_text(self.lasting, self.context[self.context_from :], self.model.dims.n_text_ctx),
             reference=self.reference and self.reference.since(self.seek * HOP_LENGTH),
             guards=self.guards,
             language=self.language,
@@ -269,8 +272,7 @@ class Transcription:
 
     def _hear_in_parts(self, missed: Span) -> None:
         """The next window hears what comes before the missed speech, or that alone, where little comes before."""
-        begun = self.seek * HOP_LENGTH
-        self.part = (missed.start if missed.start - begun > _MUCH else missed.end) // HOP_LENGTH
+        self.part = (missed.start if missed.start - self.seek * HOP_LENGTH > _MUCH else missed.end) // HOP_LENGTH
         self.is_anew = True
 
     def _encode(self, mel: FloatArray) -> Encoded:
@@ -388,10 +390,8 @@ class Transcription:
     @property
     def _conditions(self) -> bool:
         """True if windows get the text before them as prompt: as the user chose, else the checkpoint, else yes."""
-        wanted = self.options.condition_on_previous_text
-        if wanted is None:
-            wanted = self.model.generation.condition_on_prev_tokens
-        return wanted is not False
+        wanted, usual = self.options.condition_on_previous_text, self.model.generation.condition_on_prev_tokens
+        return (usual if wanted is None else wanted) is not False
 
 
 def _extent(segment: SpokenSegment) -> Span:

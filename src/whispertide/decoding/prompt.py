@@ -30,6 +30,20 @@ class Prompt:
     limit: int
 
 
+def shown_text(lasting: Sequence[int], context: Sequence[int], n_text_ctx: int) -> tuple[int, ...]:
+    """The text before a window of which nothing is cut: what is to last, and of the `context` the newest tokens that
+    there is room for after it.
+    """
+    room = _most_previous(n_text_ctx)
+    first = tuple(lasting)[:room]
+    return (*first, *context[max(0, len(context) - room + len(first)) :])
+
+
+def _most_previous(n_text_ctx: int) -> int:
+    # Whisper's own bound: half of the text context is for what was said before, one place of that for `sot_prev`.
+    return n_text_ctx // 2 - 1
+
+
 def build_prompt(
     tokenizer: Tokenizer,
     n_text_ctx: int,
@@ -44,8 +58,7 @@ def build_prompt(
     Of the `previous` text only the last `n_text_ctx // 2 - 1` tokens are kept. Raises `OptionError` when the forced
     `prefix` leaves no room in the text context.
     """
-    # Whisper's own bound: half of the text context is for what was said before, one place of that for `sot_prev`.
-    kept = tuple(previous)[-(n_text_ctx // 2 - 1) :]
+    kept = tuple(previous)[-_most_previous(n_text_ctx) :]
     head = (tokenizer.sot_prev, *kept) if kept else ()
     tokens = (*head, *tokenizer.sot_sequence(language, options.task, options.timestamps), *prefix)
     room = n_text_ctx + 1 - len(tokens)  # the last sampled token is never fed

@@ -20,7 +20,9 @@ from whispertide.punctuation import (
     CLOSING,
     FULL_WIDTH_ENDS,
     SENTENCE_ENDS,
+    belong_together,
     ends_sentence,
+    is_initial,
 )
 from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
 
@@ -205,13 +207,15 @@ def _starts_new(held: Sequence[Word], word: Word) -> bool:
     Nobody knows where a word without length lies in the silence around it, so a pause is measured from the last word
     that has one, and what is held is not cut off where none has.
     """
-    # Where a word may be a single character, a closing mark is a word of its own.
-    ending = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING))), "")
+    # Where a word may be a single character, a closing mark is a word of its own; in French, too.
+    ending = next((bare for other in reversed(held) if (bare := other.text.rstrip(CLOSING + " "))), "")
     if is_inseparable(ending, word.text):
         return False
     if word.speaker != held[0].speaker and not goes_on(word.text):
         return True
-    spaced_end = word.text[:1].isspace() and ends_sentence(held[-1].text)
+    ended = ends_sentence(held[-1].text) or ends_sentence(ending)
+    within_name = is_initial(held[-2].text if len(held) > 1 else "", held[-1].text, word.text)
+    spaced_end = word.text[:1].isspace() and ended and not within_name
     spoken = next((other.end for other in reversed(held) if other.end > other.start), word.start)
     return ending.endswith(FULL_WIDTH_ENDS) or spaced_end or word.start - spoken >= PAUSE
 
@@ -220,7 +224,8 @@ def is_inseparable(before: str, after: str) -> bool:
     """True if two texts are never cut apart, although no space is needed between words of their script.
 
     A vowel or tone mark stays with its consonant, a Chinese or Japanese closing mark with what it closes, and the end
-    of a sentence or clause, which streams may confirm after its word, with that. Emoji of several characters are one.
+    of a sentence or clause, which streams may confirm after its word, with that; in French a space may part them. Emoji
+    of several characters are one.
     """
     if not before or not after:
         return False
@@ -228,7 +233,8 @@ def is_inseparable(before: str, after: str) -> bool:
     closes = not after.strip(CLOSING) and CHINESE_OR_JAPANESE.match(before[::-1]) is not None
     ends = after.startswith((*SENTENCE_ENDS, *CLAUSE_ENDS)) and not after.strip(AFTER_WORDS)
     flag = _FLAG.match(before[-1]) and _FLAG.match(after)
-    return bool(follows or closes or ends or flag or before[-1] in _JOINED_TO_NEXT)
+    joined = before[-1] in _JOINED_TO_NEXT or belong_together(before, after)
+    return bool(follows or closes or ends or flag or joined)
 
 
 def _cut(words: list[Word], after: Word) -> int:

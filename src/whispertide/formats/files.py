@@ -210,7 +210,7 @@ def document_events(document: Document) -> Iterator[Event]:
         yield Language(seq, 0, document.language, 1.0)
         seq += 1
     for segment in document.segments:
-        words = segment.words or (Word(segment.text, segment.start, segment.end),)
+        words = segment.words or (Word(segment.text, segment.start, segment.end, speaker=segment.speaker),)
         yield Confirmed(seq, segment.end, words)
         yield TurnEnd(seq + 1, segment.end, segment.end)
         seq += 2

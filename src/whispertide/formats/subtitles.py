@@ -19,7 +19,14 @@ from itertools import accumulate, pairwise
 from whispertide.formats.document import Document, Limits, is_inseparable, segment_words
 from whispertide.formats.phrases import starts
 from whispertide.options import SubtitleOptions
-from whispertide.punctuation import CHINESE_OR_JAPANESE, CLAUSE_ENDS, CLOSING, SENTENCE_ENDS, is_abbreviation
+from whispertide.punctuation import (
+    CHINESE_OR_JAPANESE,
+    CLAUSE_ENDS,
+    CLOSING,
+    SENTENCE_ENDS,
+    belong_together,
+    is_abbreviation,
+)
 from whispertide.types import SAMPLE_RATE, Word, seconds
 
 SUBTITLES = SubtitleOptions()
@@ -84,7 +91,7 @@ class _Unit:
 
     @property
     def ends_clause(self) -> bool:
-        return self.text.rstrip(CLOSING).endswith(_ENDS) and not is_abbreviation(self.text)
+        return self.text.rstrip(CLOSING + " ").endswith(_ENDS) and not is_abbreviation(self.text)
 
 
 def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:
@@ -130,10 +137,10 @@ def _units(
     """
     units: list[_Unit] = []
     for part in _parts(words, preceding):
-        if units and not part.spaced and not _may_break(units[-1].text, part.text):
+        if units and not _may_break(units[-1], part):
             before = units.pop()
             sized = [unit for unit in (before, part) if unit.sized] or [before]
-            joined = _Unit(before.text + part.text, before.spaced, sized[0].start, sized[-1].end)
+            joined = _Unit(_join((before, part)), before.spaced, sized[0].start, sized[-1].end)
             units.append(replace(joined, speaker=before.speaker))
         else:
             units.append(part)
@@ -175,10 +182,12 @@ def _parts(words: Sequence[Word], preceding: str) -> Iterator[_Unit]:
         spaced = word.text[-1:].isspace() or (spaced and not pieces)
 
 
-def _may_break(before: str, after: str) -> bool:
-    """True if a line may end between two words that no space separates."""
-    unspaced = before[-1] >= _UNSPACED and after[0] >= _UNSPACED
-    return unspaced and after[0] not in _NOT_FIRST and not is_inseparable(before, after)
+def _may_break(before: _Unit, after: _Unit) -> bool:
+    """True if a line may end between two words: at a space, with few exceptions, or where a script has none."""
+    if after.spaced:
+        return not belong_together(before.text, after.text)
+    unspaced = before.text[-1] >= _UNSPACED and after.text[0] >= _UNSPACED
+    return unspaced and after.text[0] not in _NOT_FIRST and not is_inseparable(before.text, after.text)
 
 
 def _width_of(text: str) -> int:

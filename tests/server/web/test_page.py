@@ -179,6 +179,21 @@ def test_a_line_of_a_download_ends_after_a_clause_of_arabic(tab: Page, mark: str
     check_download(tab, "srt", [[Word(text, 8000 * n, 8000 * n + 8000, 0.5) for n, text in enumerate(texts)]])
 
 
+def test_a_name_with_initials_is_not_cut_in_a_download(tab: Page) -> None:
+    text = 'George W. Bush met J. K. Rowling. A. Smith was there, z. B. as plan B. He left "Plan C. Élise É. Ñ. left.'
+    words = [Word(f" {part}", 7000 * n, 7000 * n + 7000, 0.5) for n, part in enumerate(text.split())]
+    for name in ("txt", "srt"):
+        check_download(tab, name, [words])
+
+
+def test_french_marks_stay_with_their_sentence_and_line_in_a_download(tab: Page) -> None:
+    text = "« Où vas-tu ? » Elle dit : « Je pars » ; il ne dit rien ! Pourquoi donc ne disait-il rien ?"
+    words = [Word(f" {part}", 7000 * n, 7000 * n + 7000, 0.5) for n, part in enumerate(text.split())]
+    apart = [Word(word.text, 3 * word.start, 3 * word.start + 4000, 0.5) for word in words]
+    for name in ("txt", "srt"):
+        check_download(tab, name, [words, [Word(w.text, w.start + 10**6, w.end + 10**6, 0.5) for w in apart]])
+
+
 @pytest.mark.parametrize("text", ["「はい。」と言った。『え？』", "“好。”他说。", "เก้าน้ำ" * 90])
 @pytest.mark.parametrize("pause", [False, True])
 def test_characters_that_belong_together_are_not_parted_in_a_download(tab: Page, text: str, pause: bool) -> None:

@@ -3,7 +3,7 @@
 
 import { starts as startsOf } from "./phrases.js";
 import { RATE } from "./sound.js";
-import { ABBREVIATED, CHINESE_BEGIN, CHINESE_END, CLOSING, inseparable, Segmenter } from "./transcript.js";
+import { ABBREVIATED, belongTogether, CHINESE_BEGIN, CHINESE_END, CLOSING, inseparable, Segmenter } from "./transcript.js";
 
 const LINE_WIDTH = 42;
 const SHORTEST = RATE;
@@ -28,7 +28,7 @@ const MARK = /[\p{Mn}\p{Me}\p{Cf}]/u;
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 
 const sized = (unit) => unit.end > unit.start;
-const endsClause = ({ text }) => ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);
+const endsClause = ({ text }) => ENDS.test(text.replace(CLOSING, "").trimEnd()) && !ABBREVIATED.test(text);
 
 function isShort({ text }) {
   const letters = [...text];
@@ -68,10 +68,10 @@ function unitsOf(words, clean, language, preceding) {
   const units = [];
   for (const part of parts(words, preceding)) {
     const before = units.at(-1);
-    if (before && !part.spaced && !mayBreak(before.text, part.text)) {
+    if (before && !mayBreak(before, part)) {
       const known = [before, part].filter(sized);
       const [first, last] = known.length ? [known[0], known.at(-1)] : [before, before];
-      units[units.length - 1] = { ...before, text: before.text + part.text, start: first.start, end: last.end };
+      units[units.length - 1] = { ...before, text: joined([before, part]), start: first.start, end: last.end };
     } else {
       units.push(part);
     }
@@ -118,7 +118,8 @@ function* parts(words, preceding) {
   }
 }
 
-function mayBreak(before, after) {
+function mayBreak({ text: before }, { text: after, spaced }) {
+  if (spaced) return !belongTogether(before, after);
   const unspaced = [...before].at(-1) >= UNSPACED && after >= UNSPACED;
   return unspaced && !NOT_FIRST.test(after) && !inseparable(before, after);
 }

@@ -16,10 +16,15 @@ export const ABBREVIATED = new RegExp(
 const FULL_WIDTH_ENDS = /[。？！]$/u;
 const CLAUSE_ENDS = /[,;:—、，；：،؛]$/u;
 export const CLOSING = /["'”’»)\]」』）】]+$/u;
+const CLOSED = /["'”’»)\]」』）】 ]+$/u;
 const ONLY_MARKS = /^[.?!…。？！؟۔।,;:—、，；：،؛]+["'”’»)\]」』）】]*$/u;
 const ONLY_CLOSING = /^["'”’»)\]」』）】]+$/u;
 const JOINED_TO_NEXT = /[เแโใไເແໂໃໄ\u1039\u17d2\u200d]$/u;
 const JOINED_TO_LAST = /^[ฯะาำๅๆຯະາຳໆ\u200d\u{1f3fb}-\u{1f3ff}\p{M}]/u;
+// What French parts by a space from the text that it belongs to.
+const APART = /^\s*[?!:;»]+\s*$/u;
+const OPENING = /(?:^|\s)«\s*$/u;
+const SINGLE_LETTER = /^\s*["“«(]?\p{L}\.$/u;
 const FLAG = /[\u{1f1e6}-\u{1f1ff}]/u; // letters, two of which are a flag
 // Chinese and Japanese, if next to marks that other scripts have, too.
 const CHINESE = "[\\u3001-\\u312f\\u3400-\\u9fff\\uf900-\\ufaff\\uff01-\\uff9d\\u{20000}-\\u{3fffd}]";
@@ -77,23 +82,34 @@ const voice = (speaker) => (speaker == null ? {} : { speaker });
 
 // Nobody knows where a word without length lies in the silence around it: a pause is measured from the last with one.
 function startsNew(held, word) {
-  const bare = ({ text }) => text.replace(CLOSING, "");
+  const bare = ({ text }) => text.replace(CLOSED, "");
   const said = bare(held.findLast(bare) ?? { text: "" });
   if (inseparable(said, word.text)) return false;
   if (word.speaker !== held[0].speaker && !goesOn(word.text)) return true;
-  const spacedEnd = /^\s/u.test(word.text) && endsSentence(held.at(-1).text);
+  const ended = endsSentence(held.at(-1).text) || endsSentence(said);
+  const spacedEnd = /^\s/u.test(word.text) && ended && !isInitial(held.at(-2)?.text ?? "", held.at(-1).text, word.text);
   const spoken = held.findLast(({ start, end }) => end > start)?.end ?? word.start;
   return FULL_WIDTH_ENDS.test(said) || spacedEnd || word.start - spoken >= PAUSE;
 }
 
+/** Whether a word is a single letter whose full stop ends no sentence: "George W. Bush", "z. B.". */
+function isInitial(before, text, after) {
+  const name = /\p{Lu}\.$/u.test(text) && /^(\p{Lu}|$)/u.test(before.trim());
+  return SINGLE_LETTER.test(text) && (name || SINGLE_LETTER.test(before) || SINGLE_LETTER.test(after));
+}
+
 const endsSentence = (text) => SENTENCE_ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);
+
+/** Whether two texts belong together although a space may part them: "« Oui ? »". */
+export const belongTogether = (before, after) => APART.test(after) || OPENING.test(before);
 
 /** Whether two texts are never cut apart, although no space is needed between words of their script. */
 export function inseparable(before, after) {
   if (!before || !after) return false;
   const closes = ONLY_CLOSING.test(after) && CHINESE_END.test(before);
   const flag = FLAG.test([...before].at(-1)) && FLAG.test([...after][0]);
-  return JOINED_TO_LAST.test(after) || closes || flag || ONLY_MARKS.test(after) || JOINED_TO_NEXT.test(before);
+  const joined = JOINED_TO_LAST.test(after) || JOINED_TO_NEXT.test(before) || belongTogether(before, after);
+  return joined || closes || flag || ONLY_MARKS.test(after);
 }
 
 function cut(words, after) {
