@@ -18,7 +18,7 @@ from whispertide_lab.evaluation.holding import ANOTHER_ROUND, REASONS
 from whispertide_lab.evaluation.latency import match_prefix, sightings_of_reference, standing_words
 from whispertide_lab.evaluation.trace import RoundCost, Trace
 from whispertide_lab.evaluation.views import View, Viewing, joiner_of
-from whispertide_lab.evaluation.wer import Alignment, normalise_word
+from whispertide_lab.evaluation.wer import Alignment, normalise_word, split_words
 from whispertide_lab.speech.utterance import Utterance
 
 EARLY, STEP, NOT_HEARD, COMPUTING = "early", "a round", "not heard", "computing"
@@ -71,7 +71,7 @@ def _heard(trace: Trace, viewing: Viewing, language: str) -> list[frozenset[int]
             at += 1
         after = views[at - 1] if at else before
         rest = viewing.keyed(before.fixed)
-        keys = [key for text in joiner.join(one.heard).split() if (key := normalise_word(text, language))]
+        keys = [key for text in split_words(joiner.join(one.heard), language) if (key := normalise_word(text, language))]
         said = {rest[place] for _, place in match_prefix(keys, [viewing.keys[index] for index in rest])} if keys else ()
         found.append(frozenset((*said, *standing_words(viewing, after))))
     return found

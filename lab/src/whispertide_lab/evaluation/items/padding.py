@@ -23,7 +23,7 @@ from whispertide_lab.evaluation.bootstrap import Ratio, paired
 from whispertide_lab.evaluation.clips import ABOUT, Clip, limit
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.store import Json
-from whispertide_lab.evaluation.wer import Counts, align
+from whispertide_lab.evaluation.wer import Counts, align, join_written
 
 if TYPE_CHECKING:
     from whispertide.decoding.longform import Frame
@@ -278,7 +278,7 @@ def _loss(model: "WhisperModel", encoded: "Encoded", clip: Clip) -> tuple[float,
     from whispertide.model.engine import required
 
     start = model.tokenizer.sot_sequence(clip.language, "transcribe", False)
-    text = model.tokenizer.encode(f" {' '.join(clip.words)}")[: model.dims.n_text_ctx - len(start)]
+    text = model.tokenizer.encode(f" {join_written(clip.words, clip.language)}")[: model.dims.n_text_ctx - len(start)]
     wanted = [*text, model.tokenizer.eot]
     first = len(start) - 1  # the query at no_timestamps predicts the first text token
     request = DecodeRequest(
