@@ -115,6 +115,13 @@ def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) 
     assert len(measure(make_runner(tmp_path, setup), Measuring())) == count
 
 
+def test_the_row_of_a_program_that_runs_in_real_time_says_so(runner: Runner) -> None:
+    """Whatever clock the cells next to it are measured by."""
+    assert runner.clock == "simulated"
+    server = CellSpec("peer:a-server", "nano.en", "silence", SILENCE.hash, "live")
+    assert runner._about(server, SILENCE, None)["clock"] == "live"
+
+
 def test_a_cell_says_how_its_windows_were_framed(
     runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

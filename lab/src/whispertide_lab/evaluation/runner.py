@@ -278,7 +278,7 @@ class Runner(Workbench):
         return {
             "recipe": spec.label,
             **{name: getattr(spec, name) for name in ("model", "corpus", "corpus_hash")},
-            "clock": self.clock,
+            "clock": spec.clock,
             "step_s": spec.step_s,
             "threads": self.engine.threads,
             "alignment": placed and asdict(placed),
