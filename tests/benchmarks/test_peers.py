@@ -239,6 +239,17 @@ def test_a_faster_machine_of_the_same_name_measures_for_itself(
 
 
 @pytest.mark.slow
+def test_other_weights_of_the_same_name_are_measured(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    measure_ours(script, study)
+    monkeypatch.setattr(Runner, "model_hash", lambda self, model: "other weights")
+    script.run(study.options)
+    assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
+
+
+@pytest.mark.slow
 def test_without_any_voices_no_page_is_written(
     script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
