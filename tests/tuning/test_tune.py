@@ -13,15 +13,18 @@ from whispertide.checkpoint.attachments import BUNDLED
 from whispertide.methods.attention.steadiness import Rule, read_rule
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Pace, machine_of
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Merged, Zeros
 from whispertide.tuning import framing_choice, tune
 from whispertide.tuning.framing_choice import ENOUGH, FramingResult, Window, guard_changes
+from whispertide.tuning.steadiness import at_pace
 from whispertide.tuning.tune import (
     Refit,
     Rounds,
     Tuning,
     choose_pace,
     choose_step,
+    parts_to_replay,
     processor_share,
     refit_rule,
     thread_counts,
@@ -278,6 +281,16 @@ def test_a_rule_with_which_streams_make_more_errors_is_not_used(monkeypatch: pyt
     assert found is not None
     assert (found.differ, found.shipped_differ, found.is_better) == (24, 0, False)
     assert "24 confirmed words of streams differ, with the shipped rule 0 (not better" in found.sentence
+
+
+@pytest.mark.parametrize("count", range(3, 61))
+def test_streams_are_replayed_at_every_pace_that_they_were_recorded_at(count: int) -> None:
+    """Of 41 to 60 parts every third was replayed: all at the usual pace."""
+    numbers = parts_to_replay(count)
+    usual = get_recipe("tide")
+    paces = {at_pace(usual, number).schedule.step_s for number in range(count)}
+    assert {at_pace(usual, number).schedule.step_s for number in numbers} == paces
+    assert len(numbers) <= 20
 
 
 def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
