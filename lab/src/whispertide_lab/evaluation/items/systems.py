@@ -166,11 +166,13 @@ def _rates(reference: Sequence[str], text: Sequence[str], language: str) -> Rate
 
 
 def spread(found: Sequence[Rates]) -> tuple[str, str]:
-    """Mean ± standard deviation of both, over recordings that have them."""
+    """Mean ± standard deviation of both, over recordings that have them, and how many these are if not all."""
     known = np.array([rates for rates in found if rates is not None])
     if not len(known):
         return "–", "–"
-    words, letters = (f"{mean:.1f}±{std:.1f}" for mean, std in zip(known.mean(axis=0), known.std(axis=0), strict=True))
+    some = f" ({len(known)} of {len(found)})" if len(known) < len(found) else ""
+    both = zip(known.mean(axis=0), known.std(axis=0), strict=True)
+    words, letters = (f"{mean:.1f}±{std:.1f}{some}" for mean, std in both)
     return words, letters
 
 
