@@ -243,6 +243,13 @@ def test_the_report_says_what_became_of_the_rule() -> None:
     assert tuning(refit=BETTER).calibration().report["rule"]["used"] is True
 
 
+def test_where_speech_was_enough_it_is_not_said_to_have_been_too_little() -> None:
+    """Rounds of a slow step hear few words in it."""
+    said = text(tuning(speech_s=420.0))
+    assert "too few words" in said
+    assert "minutes of speech" not in said
+
+
 def refitted(
     monkeypatch: pytest.MonkeyPatch, true: Rule, *, parts: int, words: int = 200, fitted_says: str = ""
 ) -> Refit | None:
@@ -300,7 +307,7 @@ def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("speech_s", "slowest_s", "fitted", "said"),
     [
-        (299, 0.2, False, "needs 5 minutes of speech, and there were 5.0"),
+        (299, 0.2, False, "needs 5 minutes of speech, and there were 4.9"),
         (98, 0.2, False, "needs 5 minutes of speech, and there were 1.6"),
         (300, 0.2, True, "(used)"),
         (300, 0.5, False, "the machine was busy"),
