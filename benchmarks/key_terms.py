@@ -3,9 +3,9 @@
 `python benchmarks/key_terms.py MODEL people-readings/choose people-utterances/choose`: MODEL as for --model, then parts
 of people's recordings as for `bench run -c`. The terms are the `rare_words` and `keywords` of the manifest. Each
 recording is heard without terms, with its own ("own"), and with those of all recordings together ("all"), nearly all of
-which nobody says in it. The row "own" is of those recordings alone that have terms, so its words are fewer. A term is false where the text has it more often
-than the reference. `--prompt` shows all of them to the model as a prompt instead, as was done before. Nothing waits for
-computing. Needs the laboratory.
+which nobody says in it. The row "own" is of those recordings alone that have terms, so its words are fewer. A term is
+false where the text has it more often than the reference. `--prompt` shows all of them to the model as a prompt
+instead, as was done before. Nothing waits for computing. Needs the laboratory.
 """
 
 import argparse

@@ -156,7 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kind, turns in heard.items():
         for bound in SECONDS:
             counts = [turns_by(bound, turns, listed, among_all=among_all) for among_all in (True, False)]
-            print(f"| {kind} | {bound:g} | {lasting(turns, bound)} | {' | '.join(str(one) for four in counts for one in four)} |")
+            figures = (lasting(turns, bound), *(one for four in counts for one in four))
+            print(f"| {kind} | {bound:g} | {' | '.join(map(str, figures))} |")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,15 @@ from whispertide.tuning.framing_choice import (
     tide_in,
 )
 from whispertide.tuning.speed import BUSY
-from whispertide.tuning.steadiness import PACES, at_pace, fit_rule, held_out, record_stream, replay_stream, squared_error
+from whispertide.tuning.steadiness import (
+    PACES,
+    at_pace,
+    fit_rule,
+    held_out,
+    record_stream,
+    replay_stream,
+    squared_error,
+)
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:

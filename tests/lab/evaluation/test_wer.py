@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide_lab.evaluation.wer import Alignment, Counts, align, join_written, normalise, normalise_words, split_words
+from whispertide_lab.evaluation.wer import (
+    Alignment,
+    Counts,
+    align,
+    join_written,
+    normalise,
+    normalise_words,
+    split_words,
+)
 
 
 def aligned(reference: str, hypothesis: str) -> Alignment:

@@ -1,8 +1,9 @@
 """What a viewer had before their eyes, view by view, in written words.
 
 A recogniser shows pieces of text: its confirmed ones are final, the rest is a guess. Here pieces become words between
-spaces (" well" and "-known" are one), or letters where a language has no spaces, words get a key by which two spellings of a word are the same, and what was
-shown at the same moment is one view, because nobody can see what stood for no time.
+spaces (" well" and "-known" are one), or letters where a language has no spaces. Words get a key by which two spellings
+of a word are the same, and what was shown at the same moment is one view, because nobody can see what stood for no
+time.
 
 How a text is put together: if any piece begins with a space, pieces carry their own spaces; else each piece is a word.
 Knows nothing of references.

@@ -81,7 +81,9 @@ def _heard(trace: Trace, viewing: Viewing, language: str) -> list[frozenset[int]
             at += 1
         after = views[at - 1] if at else before
         rest = viewing.keyed(before.fixed)
-        keys = [key for text in split_words(joiner.join(one.heard), language) if (key := normalise_word(text, language))]
+        keys = [
+            key for text in split_words(joiner.join(one.heard), language) if (key := normalise_word(text, language))
+        ]
         said = {rest[place] for _, place in match_prefix(keys, [viewing.keys[index] for index in rest])} if keys else ()
         found.append(frozenset((*said, *standing_words(viewing, after))))
     return found

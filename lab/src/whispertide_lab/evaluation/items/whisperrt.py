@@ -90,7 +90,8 @@ def beam_figure(runner: "Runner") -> Outcome:
     for beam in QUICK_BEAMS if runner.quick else BEAMS:
         search = ("search=beam", f"beam={beam}", "holds=both") if beam > 1 else ("search=greedy",)
         points.append(_point(runner, beam, _cell(runner, SYSTEM, CHUNK_S, *search), CHUNK_S))
-    note = f"Chunks of {CHUNK_S:g} s. Beams with holds=both, the greedy search with its usual rule. {_ERRORS} {_CLOCK}{_left_out(runner)}"
+    note = f"Chunks of {CHUNK_S:g} s. Beams with holds=both, the greedy search with its usual rule. {_ERRORS} {_CLOCK}"
+    note += _left_out(runner)
     return _errors("beam", {SYSTEM: points}, note)
 
 
