@@ -243,6 +243,18 @@ def test_what_was_measured_before_a_tuning_is_measured_anew(tmp_path: Path, monk
     assert making.times == 2
 
 
+def test_what_was_measured_with_other_attachments_is_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every model that takes part."""
+    making, lies_beside = Making(), {"nano.en": "one", "commands": "one"}
+    monkeypatch.setattr(Runner, "attachments_hash", lambda self, model: lies_beside[model])
+    for changed in ("nothing", "nano.en", "commands"):
+        lies_beside[changed] = "another"
+        kept(make_runner(tmp_path, Setup()), making, models=("nano.en", "commands"))
+    assert making.times == 3
+
+
 def test_a_tuned_row_is_named_so(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by what was found, which holds a rule of many numbers; that is in the settings of the cell."""
     found = calibration.Calibration({"framing": "pad30", "rule": read_rule("").text()}, "for a test")

@@ -63,7 +63,7 @@ class Runner(Workbench):
         first, *others = models or self.models[:1]
         settings = {
             "quick": str(self.quick),
-            "others": " ".join(map(self.model_hash, others)),
+            "others": " ".join(f"{self.model_hash(model)} {self.attachments_hash(model)}" for model in others),
             "tuned": " ".join(self.tuned(model) for model in (first, *others)),
         }
         code = store.code_version("", *made_by)
