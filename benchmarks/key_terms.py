@@ -3,9 +3,9 @@
 `python benchmarks/key_terms.py MODEL people-readings/choose people-utterances/choose`: MODEL as for --model, then parts
 of people's recordings as for `bench run -c`. The terms are the `rare_words` and `keywords` of the manifest. Each
 recording is heard without terms, with its own ("own"), and with those of all recordings together ("all"), nearly all of
-which nobody says in it; what has none of its own is heard with all. A term is false where the text has it more often
-than the reference. `--prompt` shows all of them to the model as a prompt instead, as was done before. Nothing waits for
-computing. Needs the laboratory.
+which nobody says in it. The row "own" is of those recordings alone that have terms, so its words are fewer. A term is
+false where the text has it more often than the reference. `--prompt` shows all of them to the model as a prompt
+instead, as was done before. Nothing waits for computing. Needs the laboratory.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from whispertide.options import DecodeOptions
 from whispertide.types import SAMPLE_RATE, FloatArray, join_words
 from whispertide_lab.evaluation.corpora.manifest import Scored, scored_in
 from whispertide_lab.evaluation.corpora.people import half_of, part_of_people, place_of_people, speaker_of
-from whispertide_lab.evaluation.wer import Counts, align, normalise
+from whispertide_lab.evaluation.wer import Counts, align, join_written, normalise
 
 BLOCK = SAMPLE_RATE // 2
 Hear = Callable[[FloatArray, DecodeOptions], str]
@@ -36,16 +36,16 @@ class Found:
     words: Counts = field(default_factory=Counts)
     made_up: list[str] = field(default_factory=list)  # the false ones
 
-    def add(self, reference: str, text: str, terms: Iterable[str]) -> None:
+    def add(self, reference: str, text: str, terms: Iterable[str], language: str = "en") -> None:
         """Count one recording."""
-        spoken, written = normalise(reference).split(), normalise(text).split()
-        for term in {normalise(term) for term in terms}:
+        spoken, written = normalise(reference, language).split(), normalise(text, language).split()
+        for term in {normalise(term, language) for term in terms}:
             here, there = occurrences(spoken, term.split()), occurrences(written, term.split())
             self.said += here
             self.found += min(here, there)
             self.false += max(0, there - here)
             self.made_up += [term] * max(0, there - here)
-        self.words += align(reference.split(), text.split()).words
+        self.words += align(reference.split(), text.split(), language).words
 
 
 def occurrences(words: Sequence[str], term: Sequence[str]) -> int:
@@ -117,14 +117,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         counted = {kind: Found() for kind in kinds}
         for one, utterance in heard:
             own = terms_of(one)
-            reference = " ".join(word.text for word in one.recording.words)
+            reference = join_written([word.text for word in one.recording.words], utterance.language)
             for kind, found in counted.items():
                 if kind == "own" and not own:
                     continue
                 terms = {"none": (), "own": own, "all": listed}[kind]
                 how = {"prompt": ", ".join(terms)} if given.prompt else {"keyterms": terms}
                 text = hear(utterance.audio(), DecodeOptions(beam=usual.beam, **how))
-                found.add(reference, text, own if kind == "own" else listed)
+                found.add(reference, text, own if kind == "own" else listed, utterance.language)
         for kind, found in counted.items():
             print(
                 f"| {bonus:g} | {kind} | {found.said} | {found.found} | {found.false} | {found.words.reference} "

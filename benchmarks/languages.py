@@ -9,7 +9,8 @@ The second table is about `decoding.language.TURNING`, how much of another langu
 turns to it. A turn begins with each recording, and with `--every S` also every S seconds in it. "Flips" are turns in
 the language that was spoken before (or in which nobody speaks), which a stream would have taken for another one.
 "Turned" are turns in a language that was not spoken before, which it would have taken for what it is within 3 s; "took"
-is after how much audio, in the mean, and "wrong" those that it took for a third one.
+is after how much audio, in the mean, and "wrong" those that it took for a third one. "Turns" are those with so much
+audio as the bound.
 """
 
 import argparse
@@ -83,7 +84,7 @@ def turned_to(heard: Heard, before: str | None, bound: float) -> tuple[float, st
 def turns_by(
     bound: float, turns: Sequence[Turn], listed: Sequence[str], *, among_all: bool
 ) -> tuple[int, int, str, int]:
-    """Of turns with so much as the bound: flips, turned, seconds that it took, and wrong ones; see above."""
+    """Flips, turned, seconds that it took, and wrong ones; see above."""
     flips, wrong, took = 0, 0, list[float]()
     for turn in turns:
         heard = turn.every if among_all else turn.few
@@ -97,6 +98,11 @@ def turns_by(
         elif found:
             flips += 1
     return flips, len(took), f"{fmean(took):.2f}" if took else "", wrong
+
+
+def lasting(turns: Sequence[Turn], bound: float) -> int:
+    """How many turns have so much audio as the bound; no stream turns in the others."""
+    return sum(any(seconds >= bound for seconds in turn.every) for turn in turns)
 
 
 def recordings(
@@ -150,7 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kind, turns in heard.items():
         for bound in SECONDS:
             counts = [turns_by(bound, turns, listed, among_all=among_all) for among_all in (True, False)]
-            print(f"| {kind} | {bound:g} | {len(turns)} | {' | '.join(str(one) for four in counts for one in four)} |")
+            figures = (lasting(turns, bound), *(one for four in counts for one in four))
+            print(f"| {kind} | {bound:g} | {' | '.join(map(str, figures))} |")
 
 
 if __name__ == "__main__":

@@ -148,7 +148,9 @@ class Study:
         threads, where = f"{self.options.threads} threads", f"on {self.options.machine}"
         asked = " ".join((name, step, corpus.name, corpus.hash, threads, where))
         kept = self.kept_of(request.model)
-        if (found := kept.get(asked)) is not None and (self.options.page or was_here(found)):
+        found = kept.get(asked)
+        is_of_weights = found is not None and found.spec.model_hash == runner.model_hash(request.model)
+        if found is not None and is_of_weights and (self.options.page or was_here(found)):
             self.measured.append(found)
             return found
         if self.options.machine != machine():

@@ -15,6 +15,7 @@ from whispertide_lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide_lab.evaluation.grid import OFFLINE, PEER
 from whispertide_lab.evaluation.markdown import markdown_table, stored_tables
 from whispertide_lab.evaluation.peers import PEERS, why_not
+from whispertide_lab.evaluation.report import latency_marks
 from whispertide_lab.evaluation.store import Cell
 
 SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences
@@ -124,9 +125,10 @@ def differences(found: Measured) -> publish.Part:
         if cell is ours[0]:
             continue
         by_figure = compare(ours[0].utterances, cell.utterances)
+        marks = latency_marks(ours[0].score, cell.score)
         shown = [
-            by_figure[name].text(scale) if name in by_figure and (cell.spec.streaming or name == "wer") else None
-            for name, scale in (("wer", 100.0), ("confirmed_mean_s", 1.0), ("first_seen_mean_s", 1.0))
+            by_figure[name].text(scale) + mark if name in by_figure and (cell.spec.streaming or name == "wer") else None
+            for name, scale, mark in (("wer", 100, ""), ("confirmed_mean_s", 1, marks), ("first_seen_mean_s", 1, marks))
         ]
         rows.append((cell.spec.label, *shown))
     table = markdown_table(Table(("more than tide", "WER, points", "confirmed, s", "first seen, s"), tuple(rows)))
@@ -157,6 +159,7 @@ def knob(found: Measured) -> publish.Part:
         shares = [
             f"{float(cell.score[name]) / float(other.score[name]):.2f}" for name in ("confirmed_mean_s", "cpu_s_per_s")
         ]
+        shares[0] += latency_marks(cell.score, other.score)
         rows.append((other.spec.label, cell.spec.label, figures["wer"].text(100.0), *shares))
     head = ("against", "tide", "WER, points more", "of its delay", "of its computing")
     note = (

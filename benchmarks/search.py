@@ -24,6 +24,7 @@ from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table, text_table
 from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.grid import CellRequest, Setup, changes_of
+from whispertide_lab.evaluation.report import finds_fewer
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.watch import Watch
 
@@ -114,6 +115,8 @@ def measure(runner: Runner, recipe: Recipe, changes: Changes, model: str, corpus
     chosen = _changed(recipe, changes)
     cell = runner.run(CellRequest(recipe.name, model, corpus, chosen, chosen.schedule.step_s))
     latency, wer = cell.score.get("confirmed_mean_s"), cell.score.get("wer")
+    if finds_fewer(cell.score):
+        latency = None
     return Trial(
         changes,
         float("inf") if latency is None else float(latency),

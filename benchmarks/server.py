@@ -95,7 +95,7 @@ def run_load(contender: Contender, talk: Talk, sessions: int, limit_s: float, al
     return {
         "sessions": sessions,
         "p50_s": round(statistics.median(latencies), 3) if latencies else None,
-        "p95_s": round(latencies[int((1 - LATE) * (len(latencies) - 1))], 3) if latencies else None,
+        "p95_s": round(p95(latencies), 3) if latencies else None,
         "matched": round(len(latencies) / max(1, sessions * len(talk.words)), 3),
         "as_alone": round(statistics.mean(in_common(text, usual) for text in texts), 4) if usual else None,
         "complete": sum(heard.complete for heard in everybody),
@@ -104,6 +104,11 @@ def run_load(contender: Contender, talk: Talk, sessions: int, limit_s: float, al
         "problems": sorted({heard.problem for heard in everybody if heard.problem})[:3],
         "text": texts[0] if sessions == 1 else [],
     }
+
+
+def p95(latencies: Sequence[float]) -> float:
+    """The least of them, in their order, than which no more than `LATE` are later."""
+    return latencies[len(latencies) - 1 - math.floor(LATE * len(latencies))]
 
 
 def in_time(row: Row, limit_s: float, alone: Row) -> bool:

@@ -134,6 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     model = load(options.model, threads=1).model
     utterances = windows(options)
+    if not utterances:
+        longest = f" of at most {options.longest:g} s" if options.cut is None else ""
+        language = f" in the language {options.language!r}" if options.language else ""
+        parser.error(f"expected utterances{longest}{language} in {', '.join(options.corpora)}; there are none")
     ways: dict[str, tuple[WhisperModel, Framing]] = {
         "padded to 30 s": (model, PAD30),
         "with merged padding": (model, Merged()),

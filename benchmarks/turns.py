@@ -221,10 +221,10 @@ class Remembering:
 
 
 def by_gate(gate: Gate, samples: FloatArray) -> list[Ended]:
-    """The ends that a gate says: turns where it hears them, else utterances."""
+    """The ends that a gate says: turns where it hears them, else utterances. That of the audio is none of them."""
     hears = isinstance(gate, TurnGate)
     kind = TurnJudged if hears else SpeechStopped
-    events = [event for event in (*gate.feed(samples), *gate.finish()) if isinstance(event, kind)]
+    events = [event for event in gate.feed(samples) if isinstance(event, kind)]
     return [Ended(event.decided_at, isinstance(event, TurnJudged) and not event.is_over) for event in events]
 
 

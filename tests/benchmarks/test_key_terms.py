@@ -16,3 +16,11 @@ def test_a_term_that_nobody_said_is_false() -> None:
         found.add("Ada went to New York.", "Aida went to new york, Ebbe, Ebbe", ["Ada", "New York", "Ebbe"])
         assert (found.said, found.found, found.false, found.made_up) == (2, 1, 2, ["ebbe", "ebbe"])
         assert found.words.reference == 5
+
+
+def test_a_term_is_found_in_a_text_without_spaces() -> None:
+    with benchmark("key_terms") as script:
+        found = script.Found()
+        found.add("今天天气很好", "今天天气很好", ["天气"], "zh")
+        assert (found.said, found.found, found.false) == (1, 1, 0)
+        assert found.words.reference == 6

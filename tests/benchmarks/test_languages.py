@@ -45,6 +45,12 @@ def test_a_stream_turns_to_a_language_that_is_certain_after_the_bound() -> None:
         assert script.turns_by(1.0, both, ("en", "de"), among_all=True) == (0, 1, "1.50", 0)
 
 
+def test_a_bound_is_about_the_turns_that_last_so_long() -> None:
+    with benchmark("languages") as script:
+        turns = [script.Turn("en", dict.fromkeys(lasts, None), {}) for lasts in ((0.5,), (0.5, 1.0, 1.5))]
+        assert [script.lasting(turns, bound) for bound in (0.5, 1.0, 2.0)] == [2, 1, 0]
+
+
 def test_turns_begin_within_recordings_too() -> None:
     with benchmark("languages") as script:
         samples = np.zeros(4 * 16_000, np.float32)

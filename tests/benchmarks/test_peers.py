@@ -1,5 +1,6 @@
 """The whole published run in a second: recognisers, corpora and checkpoints are stand-ins, everything else is real."""
 
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmark_scripts import benchmark
-from evaluation_cells import make_trace
+from evaluation_cells import make_cell, make_trace, results_in
 from whispertide.errors import CorpusError
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing
@@ -121,6 +122,19 @@ def study(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(peers, "why_not", why_not)
     monkeypatch.setattr("peers_page.why_not", why_not)
     return record
+
+
+def test_a_difference_of_delays_is_marked_where_words_are_left_out(script: ModuleType, tmp_path: Path) -> None:
+    """As the delays themselves are in the table above it."""
+    results = results_in(tmp_path)
+    ours = make_cell(results, recogniser="tide")
+    theirs = make_cell(results, recogniser="peer:simulstreaming", late_s=3.0, score={"matched_as_offline": False})
+    page = sys.modules["peers_page"]
+    part = page.differences(page.Measured("tiny.en", [ours, theirs], {}))
+    (row,) = [line for line in part.text.splitlines() if line.startswith("| peer:simulstreaming")]
+    _, _, errors, *delays, _ = (cell.strip() for cell in row.split("|"))
+    assert [delay.endswith("!") for delay in delays] == [True, True]
+    assert not errors.endswith("!")
 
 
 def headings(page: str) -> list[str]:
@@ -234,6 +248,17 @@ def test_a_faster_machine_of_the_same_name_measures_for_itself(
     monkeypatch.setattr(script, "core_gflops", lambda: 1e6)
     script.run(Namespace(**{**vars(study.options), "page": True}))
     assert study.asked == []
+    script.run(study.options)
+    assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
+
+
+@pytest.mark.slow
+def test_other_weights_of_the_same_name_are_measured(
+    script: ModuleType, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    measure_ours(script, study)
+    monkeypatch.setattr(Runner, "model_hash", lambda self, model: "other weights")
     script.run(study.options)
     assert {name.split()[0] for name, _ in study.asked} == {"tide", "offline"}
 

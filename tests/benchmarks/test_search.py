@@ -78,6 +78,7 @@ class Measured:
         said = request.recipe.settings()
         known = said["step_s"] < 0.7
         score = {"confirmed_mean_s": said["margin_s"] if known else None, "wer": 0.1 / said["carry"]}
+        score["matched_as_offline"] = said["window_s"] > 2.0
         return SimpleNamespace(score=score)
 
 
@@ -105,3 +106,4 @@ def test_latencies_of_too_few_words_count_as_infinitely_late(script: ModuleType,
     good = script.measure(runner, TIDE, {"step_s": 0.5, "precision": "fp32"}, "nano.en", "talks")
     assert (good.latency_s, good.wer) == (0.24, 0.1 / 2)
     assert script.measure(runner, TIDE, {"step_s": 0.7}, "nano.en", "talks").latency_s == float("inf")
+    assert script.measure(runner, TIDE, {"window_s": 2.0}, "nano.en", "talks").latency_s == float("inf")

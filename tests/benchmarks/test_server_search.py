@@ -37,6 +37,12 @@ def test_the_number_is_found_to_a_quarter(script: ModuleType, holds: int, first:
     assert asked[0] == (1, float("inf")), "one alone is never cut off: it is what the others are compared with"
 
 
+@pytest.mark.parametrize("count", range(1, 130))
+def test_no_more_than_a_twentieth_of_the_words_is_later_than_p95(script: ModuleType, count: int) -> None:
+    latencies = [float(number) for number in range(count)]
+    assert sum(latency > script.p95(latencies) for latency in latencies) <= script.LATE * count
+
+
 def test_where_one_alone_is_late_the_limit_is_its_own(script: ModuleType) -> None:
     good, limit_s, _ = script.search(lambda sessions, _: row(sessions, 2.0 * sessions), 1.5, 8, 64)
     assert (good, limit_s) == (2, 4.0)

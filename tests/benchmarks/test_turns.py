@@ -67,6 +67,7 @@ def test_gates_say_ends_by_pauses_or_by_what_they_hear() -> None:
     with benchmark("turns") as script:
         (pause,) = script.by_gate(SpeechGate(None, TruthDetector(words)), silence)
         assert 2.5 * S <= pause.at <= 2.6 * S
+        assert script.by_gate(SpeechGate(None, TruthDetector(words)), silence[: int(2.2 * S)]) == [], "nothing said so"
         gate = TurnGate(SpeechGate(None, TruthDetector(words)), ToldEar([0.5]), TurnLimits(0.8, 0.4, 2.0))
         assert [end.eager for end in script.by_gate(gate, silence)] == [True, False]
 

@@ -246,3 +246,10 @@ def test_differences() -> None:
     assert differences(["a", "b"], ["a", "c", "d"]) == (1, 1)
     assert differences(["a", "b"], []) == (2, 0)
     assert plain_words(" It's  Fine, (really)!") == ["it's", "fine", "really"]
+
+
+def test_a_word_keeps_its_vowel_signs_and_is_a_letter_where_no_spaces_part_words() -> None:
+    """A whole sentence was one word: a letter that differed made all of it differ."""
+    assert plain_words("नमस्ते, दुनिया") == ["नमस्ते", "दुनिया"]
+    assert plain_words("今天 AI 天气。") == ["今", "天", "ai", "天", "气"]
+    assert differences(plain_words("今天天气很好"), plain_words("今天天汽很好")) == (1, 0)

@@ -13,15 +13,18 @@ from whispertide.checkpoint.attachments import BUNDLED
 from whispertide.methods.attention.steadiness import Rule, read_rule
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Pace, machine_of
+from whispertide.recipes.catalogue import get_recipe
 from whispertide.streaming.framing import BARE, PAD30, Buckets, Framing, Merged, Zeros
 from whispertide.tuning import framing_choice, tune
 from whispertide.tuning.framing_choice import ENOUGH, FramingResult, Window, guard_changes
+from whispertide.tuning.steadiness import at_pace
 from whispertide.tuning.tune import (
     Refit,
     Rounds,
     Tuning,
     choose_pace,
     choose_step,
+    parts_to_replay,
     processor_share,
     refit_rule,
     thread_counts,
@@ -245,6 +248,13 @@ def test_the_report_says_what_became_of_the_rule() -> None:
     assert tuning(refit=BETTER).calibration().report["rule"]["used"] is True
 
 
+def test_where_speech_was_enough_it_is_not_said_to_have_been_too_little() -> None:
+    """Rounds of a slow step hear few words in it."""
+    said = text(tuning(speech_s=420.0))
+    assert "too few words" in said
+    assert "minutes of speech" not in said
+
+
 def refitted(
     monkeypatch: pytest.MonkeyPatch, true: Rule, *, parts: int, words: int = 200, fitted_says: str = ""
 ) -> Refit | None:
@@ -285,6 +295,16 @@ def test_a_rule_with_which_streams_make_more_errors_is_not_used(monkeypatch: pyt
     assert "24 confirmed words of streams differ, with the shipped rule 0 (not better" in found.sentence
 
 
+@pytest.mark.parametrize("count", range(3, 61))
+def test_streams_are_replayed_at_every_pace_that_they_were_recorded_at(count: int) -> None:
+    """Of 41 to 60 parts every third was replayed: all at the usual pace."""
+    numbers = parts_to_replay(count)
+    usual = get_recipe("tide")
+    paces = {at_pace(usual, number).schedule.step_s for number in range(count)}
+    assert {at_pace(usual, number).schedule.step_s for number in numbers} == paces
+    assert len(numbers) <= 20
+
+
 def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refitted(monkeypatch, read_rule(""), parts=6, words=90) is None
 
@@ -292,7 +312,7 @@ def test_few_words_are_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("speech_s", "slowest_s", "fitted", "said"),
     [
-        (299, 0.2, False, "needs 5 minutes of speech, and there were 5.0"),
+        (299, 0.2, False, "needs 5 minutes of speech, and there were 4.9"),
         (98, 0.2, False, "needs 5 minutes of speech, and there were 1.6"),
         (300, 0.2, True, "(used)"),
         (300, 0.5, False, "the machine was busy"),

@@ -36,7 +36,7 @@ _LISTS = 16  # of terms whose tries are kept for a vocabulary
 _PART = "\ufffd"  # what a part of a character is read as
 _UNSPACED_BYTE = 0xE3
 # Chinese, Japanese, Thai, Lao, Burmese and Khmer characters: no space parts words there.
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]"
 )
 
@@ -249,7 +249,7 @@ def spellings(term: str) -> tuple[str, ...]:
 
 def _is_letter(char: str) -> bool:
     """True if a word goes on with it; not of scripts that part no words."""
-    return (char.isalnum() or unicodedata.category(char)[0] == "M") and not _UNSPACED.match(char)
+    return (char.isalnum() or unicodedata.category(char)[0] == "M") and not UNSPACED.match(char)
 
 
 class _Vocabulary:

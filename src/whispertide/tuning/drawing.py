@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
 SERIES = len(COLOURS)
 DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
-_MARKED = {"color": COLOURS, "marker": tuple("os^Dv<>p")}  # what tells one curve from the next
+_MARKERS = tuple("os^Dv<>p")
 _WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
 _DPI = 160
 _ROW = 0.2  # inches: of a line of the title or the legend
@@ -223,7 +223,7 @@ def scatter(
     """
 
     def draw(axes: "Axes") -> None:
-        axes.set_prop_cycle(**_MARKED)
+        axes.set_prop_cycle(**looks(marker=_MARKERS))
         for curve in curves:
             axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
         for level, dash in zip(levels, cycle((*DASHES[1:], DASHES[0])), strict=False):
@@ -233,6 +233,17 @@ def scatter(
         from_zero(axes, x=zero, y=zero and 2 * min(heights, default=0.0) < max(heights, default=0.0))
 
     return draw_curves(draw, curves, levels, x_label=x_label, y_label=y_label, title=title)
+
+
+def looks(**shapes: Sequence[Any]) -> dict[str, list[Any]]:
+    """What tells one curve from the next: a colour, and a shape of one kind (markers or dashes); each pair once."""
+    ((kind, every),) = shapes.items()
+    numbers = range(SERIES * len(every))
+    # After each lap through the colours they come with the next shape.
+    return {
+        "color": [COLOURS[number % SERIES] for number in numbers],
+        kind: [every[(number + number // SERIES) % len(every)] for number in numbers],
+    }
 
 
 def from_zero(axes: "Axes", *, x: bool = False, y: bool = False) -> None:

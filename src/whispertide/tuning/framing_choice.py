@@ -11,8 +11,8 @@ guard takes nearly all away that a bare window makes up).
 Returns figures. Knows no command line, and nothing of what is done with them.
 """
 
-import re
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whispertide.audio.vad import GateOptions, SpeechGate, SpeechStarted, SpeechStopped
+from whispertide.decoding.key_terms import UNSPACED
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.methods.short.hush import has_word
@@ -311,8 +312,9 @@ def _run(executor: "Executor", plan: RoundPlan, samples: FloatArray, options: De
 
 
 def plain_words(text: str) -> list[str]:
-    """Split into words without case and punctuation."""
-    return re.sub(r"[^\w\s']", " ", text.lower()).split()
+    """Split into words without case and punctuation; in scripts where no spaces part words each letter is one."""
+    kept = (c if c in "'_" or c.isalnum() or unicodedata.category(c).startswith("M") else " " for c in text.lower())
+    return UNSPACED.sub(r" \g<0> ", "".join(kept)).split()
 
 
 def differences(padded: Sequence[str], heard: Sequence[str]) -> tuple[int, int]:

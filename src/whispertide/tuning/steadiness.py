@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.5  # every word waits for so much audio after what it attends to, while a stream is recorded
 _BLOCK = SAMPLE_RATE // 20  # divides the steps of `tide`, so that rounds begin when they are due
-_PACES = (1.0, 0.5, 2.0)  # times the usual step: what `--delay` makes of it, and a busy machine
+PACES = (1.0, 0.5, 2.0)  # times the usual step: what `--delay` makes of it, and a busy machine
 _NONE = 1e-12  # no word is so likely to stay
 _RIDGE = 1.0
 _ITERATIONS = 50
@@ -77,7 +77,7 @@ def with_patience(recipe: Recipe) -> Recipe:
 
 def at_pace(recipe: Recipe, number: int) -> Recipe:
     """The recipe for recording `number`: steps as they are, half as long, and twice as long, in turn."""
-    return recipe.with_step(recipe.schedule.step_s * _PACES[number % len(_PACES)])
+    return recipe.with_step(recipe.schedule.step_s * PACES[number % len(PACES)])
 
 
 def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:

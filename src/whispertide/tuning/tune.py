@@ -34,7 +34,15 @@ from whispertide.tuning.framing_choice import (
     tide_in,
 )
 from whispertide.tuning.speed import BUSY
-from whispertide.tuning.steadiness import at_pace, fit_rule, held_out, record_stream, replay_stream, squared_error
+from whispertide.tuning.steadiness import (
+    PACES,
+    at_pace,
+    fit_rule,
+    held_out,
+    record_stream,
+    replay_stream,
+    squared_error,
+)
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
 
 if TYPE_CHECKING:
@@ -284,13 +292,18 @@ def refit_rule(
     if not found.is_better:
         return found
     differ = dict.fromkeys((usual, found.rule), 0)
-    step = -(-len(parts) // _MOST_REPLAYED)
-    for number in range(0, len(parts), step):
+    for number in parts_to_replay(len(parts)):
         for text in differ:
             replayed = replay_stream(transcriber, at_pace(recipe.replace(rule=text), number), parts[number])
             differ[text] += sum(differences(plain_words(examples[number].text), plain_words(replayed)))
         advance("streams by that rule", number + 1, len(parts))
     return replace(found, differ=differ[found.rule], shipped_differ=differ[usual])
+
+
+def parts_to_replay(count: int) -> range:
+    """The numbers of the parts that are replayed, from all of the audio and at every pace."""
+    step = -(-count // _MOST_REPLAYED)
+    return range(0, count, step if step % len(PACES) else step + 1)
 
 
 def measure_threads(

@@ -1,5 +1,6 @@
 """The report of a tuning: a table for the terminal, and a page with a plot. Measures nothing."""
 
+import math
 from typing import TYPE_CHECKING
 
 from whispertide.tuning import page
@@ -62,12 +63,15 @@ def _rule(found: "Tuning") -> list[str]:
     """The lines about the rule for confirming words; the short form does not fit one."""
     if found.short:
         return []
-    if found.refit is None and found.speech_s >= SPEECH_S and found.pace is None:
-        return ["the rule for confirming words was not fitted again: the machine was busy"]
-    if found.refit is None:
-        needed = f"{SPEECH_S / 60:g} minutes of speech, and there were {found.speech_s / 60:.1f}"
-        return [f"the rule for confirming words was not fitted again: that needs {needed}"]
-    return [found.refit.sentence]
+    if found.refit is not None:
+        return [found.refit.sentence]
+    why = "too few words were heard, or all of them stayed"
+    if found.speech_s < SPEECH_S:
+        there_were = math.floor(found.speech_s / 6) / 10  # not rounded to what is needed
+        why = f"that needs {SPEECH_S / 60:g} minutes of speech, and there were {there_were}"
+    elif found.pace is None:
+        why = "the machine was busy"
+    return [f"the rule for confirming words was not fitted again: {why}"]
 
 
 def text(found: "Tuning") -> str:

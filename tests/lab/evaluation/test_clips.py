@@ -8,7 +8,7 @@ import pytest
 from evaluation_traces import reference
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, to_samples
-from whispertide_lab.evaluation.clips import clips, clips_of, cut_sentences, sentences_in
+from whispertide_lab.evaluation.clips import clips, clips_of, cut_sentences, evenly, sentences_in
 from whispertide_lab.speech.utterance import Recordings, RefWord, Utterance
 
 
@@ -18,6 +18,16 @@ def utterance(spans: list[tuple[float, float]], length: float) -> Utterance:
     )
     audio = np.arange(round(length * SAMPLE_RATE), dtype=np.float32)
     return Utterance("u", words, length, lambda: audio, exact_times=True)
+
+
+@pytest.mark.parametrize(("count", "most"), [(47, 24), (24, 24), (10, 24), (100, 24), (1, 1)])
+def test_sentences_are_taken_from_all_over_a_corpus(count: int, most: int) -> None:
+    """Of fewer than twice as many as are wanted the first ones were taken."""
+    chosen = evenly(range(count), most, Recordings("a corpus", "0", ()))
+    assert len(chosen) == min(count, most)
+    steps = np.diff([*chosen, count])
+    assert steps.min() >= 1
+    assert steps.max() - steps.min() <= 1
 
 
 def test_clips_have_every_word_once_and_its_whole_sound() -> None:

@@ -133,9 +133,16 @@ def test_first_text_and_last_word() -> None:
 
 def test_first_and_last_text_need_no_word_times() -> None:
     viewing = look(trace((0.25, "", ""), (1.25, "", "a"), (3.0, "the cat", "sat"), (4.5, "sat", ""), (5.0, "", "")))
-    assert (first_shown_s(viewing), last_shown_s(viewing, 5.0)) == (1.25, -0.5)
-    nothing = look(trace((5.0, "", "")))
-    assert (first_shown_s(nothing), last_shown_s(nothing, 5.0)) == (None, None)
+    assert (first_shown_s(viewing, end_s=9.0), last_shown_s(viewing, 5.0, end_s=9.0)) == (1.25, -0.5)
+
+
+def test_who_never_shows_a_word_counts_as_late_as_the_end() -> None:
+    """A mean over those alone that show something is better the more a program leaves out."""
+    assert first_shown_s(look(trace((5.0, "", ""))), end_s=9.0) == 9.0
+    assert last_shown_s(look(trace((5.0, "", ""))), 5.0, end_s=9.0) == 4.0
+    silent = trace((6.0, "", ""), audio_s=5.0)
+    assert laal_s(silent, look(silent), 3) == 6.0
+    assert laal_s(silent, look(silent), 0) is None
 
 
 def final_word(viewing: Viewing, said: Utterance = SAID) -> float | None:

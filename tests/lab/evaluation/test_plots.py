@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from whispertide.tuning.drawing import Curve, Line, scatter
+from whispertide.tuning.drawing import DASHES, SERIES, Curve, Line, looks, scatter
 from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.plots import Bar
 
@@ -55,6 +55,18 @@ def test_parts_of_a_bar_lie_side_by_side_and_what_is_below_zero_left_of_it() -> 
     assert drawing.heading == ("title", "early", "a", "b")
     assert drawing.rows == (("one", "-0.1", "0.2", "0.3"), ("two", "", "", "0.4"))
     assert [text.get_text() for text in axes.texts] == ["0.4", "0.4"]
+
+
+def test_no_two_curves_or_parts_look_alike_where_there_are_more_than_colours() -> None:
+    many = [Curve(str(number), (1.0, 2.0), (1.0, 2.0)) for number in range(2 * SERIES + 1)]
+    (axes,) = scatter(many, x_label="x", y_label="y", title="t").figure.axes
+    assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == len(many)
+    dashed = looks(linestyle=DASHES)
+    assert len(set(zip(dashed["color"], dashed["linestyle"], strict=True))) == SERIES * len(DASHES)
+    parts = {f"part {number}": 0.1 for number in range(SERIES + 1)}
+    (axes,) = plots.stacked([("one", parts)], x_label="x", title="t").figure.axes
+    bars = [bar for container in axes.containers for bar in container]
+    assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in bars}) == len(parts)
 
 
 @pytest.mark.slow

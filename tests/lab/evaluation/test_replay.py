@@ -69,6 +69,17 @@ def test_one_utterance_by_hand() -> None:
     assert score["hallucinated"] is None
 
 
+def test_no_text_is_late_and_made_up_text_is_no_first_text() -> None:
+    nothing = trace((4.5, "", ""), audio_s=4.0)
+    mute = judge(CAT, nothing)
+    assert (mute["first_text_s"], mute["last_text_s"], mute["laal_s"]) == (4.5, 0.5, 4.5)
+    made_up = judge(SILENCE, trace((2.0, "oh", ""), audio_s=30.0))
+    assert (made_up["first_text_s"], made_up["last_text_s"], made_up["laal_s"]) == (None, None, None)
+    quick = judge(CAT, cat_trace())
+    score = aggregate([quick, mute, made_up], ABOUT)
+    assert score["first_text_s"] == (1.5 + 4.5) / 2
+
+
 def test_a_cell_sums_counts_and_pools_latencies() -> None:
     score = aggregate([judge(CAT, cat_trace()), judge(DOG, dog_trace())], ABOUT)
     assert (score["words"], score["substitutions"], score["insertions"], score["deletions"]) == (5, 1, 1, 0)

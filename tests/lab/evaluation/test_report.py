@@ -108,6 +108,17 @@ def test_recognisers_are_compared_within_one_model_corpus_and_clock(tmp_path: Pa
     assert parse(report.build(cells)).tags.count("section") == 2 + 4
 
 
+def test_a_plot_has_every_row_and_says_every_clock(tmp_path: Path) -> None:
+    """Other programs come last: with many rows of ours none of theirs was drawn."""
+    results = results_in(tmp_path)
+    cells = [make_cell(results, changes=(f"carry={number}",)) for number in range(12)]
+    cells.append(make_cell(results, recogniser="peer:whisper-streaming", clock="live"))
+    labels = {cell.spec.label for cell in cells}
+    for drawing in (charts.trade_off_plot(cells), charts.latency_plot(charts.typical(cells))):
+        assert {row[0] for row in drawing.rows} >= labels
+        assert drawing.title.endswith("clock simulated, live")
+
+
 def test_what_is_not_known_is_a_dash_and_draws_nothing(tmp_path: Path) -> None:
     unknown = {"wer": None, "confirmed_mean_s": None, "confirmed_p99_s": float("nan")}
     cell = make_cell(results_in(tmp_path), utterances=0, score=unknown)

@@ -115,6 +115,13 @@ def test_an_excerpt_is_measured_whole(tmp_path: Path, setup: Setup, count: int) 
     assert len(measure(make_runner(tmp_path, setup), Measuring())) == count
 
 
+def test_the_row_of_a_program_that_runs_in_real_time_says_so(runner: Runner) -> None:
+    """Whatever clock the cells next to it are measured by."""
+    assert runner.clock == "simulated"
+    server = CellSpec("peer:a-server", "nano.en", "silence", SILENCE.hash, "live")
+    assert runner._about(server, SILENCE, None)["clock"] == "live"
+
+
 def test_a_cell_says_how_its_windows_were_framed(
     runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -234,6 +241,18 @@ def test_what_was_measured_before_a_tuning_is_measured_anew(tmp_path: Path, monk
     monkeypatch.setattr(Transcriber, "calibration", calibration.Calibration({"framing": "pad30"}, "for a test"))
     kept(make_runner(tmp_path, Setup()), making)
     assert making.times == 2
+
+
+def test_what_was_measured_with_other_attachments_is_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every model that takes part."""
+    making, lies_beside = Making(), {"nano.en": "one", "commands": "one"}
+    monkeypatch.setattr(Runner, "attachments_hash", lambda self, model: lies_beside[model])
+    for changed in ("nothing", "nano.en", "commands"):
+        lies_beside[changed] = "another"
+        kept(make_runner(tmp_path, Setup()), making, models=("nano.en", "commands"))
+    assert making.times == 3
 
 
 def test_a_tuned_row_is_named_so(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

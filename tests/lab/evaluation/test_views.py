@@ -27,6 +27,15 @@ def test_words_that_the_normaliser_drops_have_no_key() -> None:
     assert viewing.keyed(2) == []
 
 
+def test_every_letter_is_a_word_where_a_language_has_no_spaces() -> None:
+    """Whether a program shows letters, phrases or pieces with spaces makes no difference."""
+    letters = look(trace((1.0, "", "今 天"), (2.0, "今 天", "天"), (3.0, "天 气", "")), "zh")
+    phrases = look(pieces((1.0, [], [" 今天"]), (2.0, [" 今天"], ["天"]), (3.0, ["天气"], [])), "zh")
+    assert letters == phrases
+    assert letters.words == ("今", "天", "天", "气")
+    assert letters.views[1] == View(2.0, 2, ("天",))
+
+
 def test_views_at_the_same_moment_are_one() -> None:
     viewing = look(trace((1.0, "a", "x"), (1.0, "b", "y")))
     assert viewing.views == (View(1.0, 2, ("y",)),)

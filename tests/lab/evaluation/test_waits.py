@@ -12,7 +12,7 @@ from whispertide_lab.evaluation.holding import ANOTHER_ROUND, NEAR_THE_END, UNSU
 from whispertide_lab.evaluation.latency import word_latencies
 from whispertide_lab.evaluation.trace import RoundCost, Trace
 from whispertide_lab.evaluation.views import look
-from whispertide_lab.evaluation.waits import COMPUTING, EARLY, NOT_HEARD, PARTS, STEP, word_waits
+from whispertide_lab.evaluation.waits import COMPUTING, EARLY, NOT_HEARD, PARTS, STEP, parts_in, word_waits
 from whispertide_lab.evaluation.wer import align
 from whispertide_lab.speech.utterance import Utterance
 
@@ -81,6 +81,20 @@ def test_a_round_that_takes_long_is_computing_and_so_is_all_that_follows_it() ->
 
 def test_who_has_no_rounds_has_no_parts() -> None:
     assert waits(CAT, trace((2.0, "the cat", ""))) == {}
+
+
+def test_nobody_knows_the_parts_of_a_program_that_does_not_say_what_its_rounds_hear() -> None:
+    """All of its wait looked like that for the next round."""
+    record = replace(
+        trace((1.3, "", "the"), (1.7, "the", "cat"), (2.6, "cat", "")),
+        rounds=tuple(replace(a_round(start), window_end_s=0.0) for start in (1.2, 1.6, 2.0, 2.5)),
+    )
+    assert waits(CAT, record) == {}
+
+
+def test_parts_of_earlier_versions_are_not_lost() -> None:
+    """A table of them ends with their sum."""
+    assert parts_in([{COMPUTING: 0.1, "not heard": 0.2}, {STEP: 0.3}]) == [STEP, COMPUTING, "not heard"]
 
 
 @given(

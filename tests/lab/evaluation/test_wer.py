@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide_lab.evaluation.wer import Alignment, Counts, align, normalise, normalise_words
+from whispertide_lab.evaluation.wer import (
+    Alignment,
+    Counts,
+    align,
+    join_written,
+    normalise,
+    normalise_words,
+    split_words,
+)
 
 
 def aligned(reference: str, hypothesis: str) -> Alignment:
@@ -64,6 +72,19 @@ def test_other_languages_keep_their_words_and_lose_punctuation() -> None:
 
 def test_chinese_is_counted_by_character() -> None:
     assert align(["今天天气"], ["今天", "天汽"], "zh").words == Counts(hits=3, substitutions=1)
+
+
+def test_the_spaces_between_chinese_characters_are_nobodys() -> None:
+    """They come with the normaliser, and would count as characters that are right."""
+    assert align(["今天天气"], ["今天天汽"], "zh").characters == Counts(hits=3, substitutions=1)
+
+
+def test_a_letter_with_its_marks_is_a_word_where_a_language_has_no_spaces() -> None:
+    assert split_words("今天，天气 好。", "zh") == ["今", "天，", "天", "气", "好。"]
+    assert split_words("「はい」", "ja") == ["「は", "い」"]
+    assert split_words("now, then") == ["now,", "then"]
+    assert join_written(["今", "天，"], "zh") == "今天，"
+    assert join_written(["now,", "then"]) == "now, then"
 
 
 def test_words_that_are_merged_all_belong_to_the_token() -> None:

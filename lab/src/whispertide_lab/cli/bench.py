@@ -216,7 +216,7 @@ def _explain(cells: "list[Cell]", stem: Path) -> None:
 
     timed = [cell for cell in cells if cell.spec.streaming and cell.score.get("waits_s")]
     if not timed:
-        say("--explain: no live recogniser found words with known times")
+        say("--explain: no recipe found words with known times, and other programs do not say what their rounds hear")
         return
     typer.echo(text_table(waits_table(timed)))
     with writing(stem):

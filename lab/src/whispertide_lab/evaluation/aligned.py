@@ -28,7 +28,7 @@ from whispertide.decoding.word_repairs import shorten_at_sentence_ends, typical_
 from whispertide.features import Features
 from whispertide.options import DecodeOptions
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span, Word
-from whispertide_lab.evaluation.wer import align
+from whispertide_lab.evaluation.wer import align, join_written
 from whispertide_lab.speech.utterance import Corpus, Recordings, RefWord, Utterance
 
 VERSION = 1  # counts up whenever the same model gives other times
@@ -202,7 +202,7 @@ def _placed(texts: Sequence[str], samples: FloatArray, language: str, transcribe
     timings = locate_words(
         model,
         encoded,
-        model.tokenizer.encode(" " + " ".join(texts)),
+        model.tokenizer.encode(" " + join_written(texts, language)),
         language=language if model.dims.is_multilingual else None,
         frames=len(samples) // FRAME_SAMPLES,
     )

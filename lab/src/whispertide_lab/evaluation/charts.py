@@ -13,9 +13,9 @@ from whispertide_lab.evaluation.revisions import revisions
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.evaluation.trace import Trace
 from whispertide_lab.evaluation.views import look
-from whispertide_lab.evaluation.waits import PARTS
+from whispertide_lab.evaluation.waits import parts_in
 
-MOST_CURVES = SERIES
+MANY_CURVES = SERIES  # more than these are hard to tell apart: then one of each recogniser is enough
 _POINTS = 60  # of a curve over time
 
 
@@ -55,7 +55,7 @@ def trade_off_plot(cells: Sequence[Cell]) -> Drawing:
             tuple(100 * float(cell.score["wer"]) for cell in members),
             tuple(cell.spec.step for cell in members),
         )
-        for name, members in list(curves.items())[:MOST_CURVES]
+        for name, members in curves.items()
     ]
     offline = sorted(
         {100 * float(cell.score["wer_offline"]) for cell in cells if cell.score.get("wer_offline") is not None}
@@ -103,7 +103,7 @@ def _waits(cells: Sequence[Cell]) -> str:
 
 def waits_plot(cells: Sequence[Cell]) -> Drawing:
     """The parts of the mean confirmed latency of cells that have word times."""
-    parts = [part for part in PARTS if any(part in cell.score["waits_s"] for cell in cells)]
+    parts = parts_in([cell.score["waits_s"] for cell in cells])
     items = [
         (label(cell, cells), {part: float(cell.score["waits_s"].get(part, 0.0)) for part in parts}) for cell in cells
     ]
@@ -206,8 +206,8 @@ _TIMES = (
 
 
 def typical(cells: Sequence[Cell]) -> list[Cell]:
-    """All cells if they fit into one plot, else of each recogniser the one whose step is nearest to a second."""
-    return list(cells) if len(cells) <= MOST_CURVES else _one_each(cells)
+    """All cells if they are few, else of each recogniser the one whose step is nearest to a second."""
+    return list(cells) if len(cells) <= MANY_CURVES else _one_each(cells)
 
 
 def _one_each(cells: Sequence[Cell]) -> list[Cell]:
@@ -217,7 +217,7 @@ def _one_each(cells: Sequence[Cell]) -> list[Cell]:
         rival = nearest.get(cell.spec.label)
         if rival is None or abs((cell.spec.step_s or 1) - 1) < abs((rival.spec.step_s or 1) - 1):
             nearest[cell.spec.label] = cell
-    return list(nearest.values())[:MOST_CURVES]
+    return list(nearest.values())
 
 
 def _variants(cells: Sequence[Cell]) -> list[Cell]:
@@ -240,5 +240,5 @@ def _spread(cell: Cell, key: str, scale: float) -> tuple[float | None, float | N
 
 def _title(what: str, cells: Sequence[Cell]) -> str:
     """What, of which weights, on what."""
-    spec = cells[0].spec
-    return f"{what}: {spec.model} ({spec.model_hash}) on {spec.corpus}, clock {spec.clock}"
+    spec, clocks = cells[0].spec, dict.fromkeys(cell.spec.clock for cell in cells)
+    return f"{what}: {spec.model} ({spec.model_hash}) on {spec.corpus}, clock {', '.join(clocks)}"

@@ -68,7 +68,8 @@ def evenly(sentences: Sequence[T], most: int, corpus: Corpus) -> list[T]:
             f"expected a corpus of sentences with word times, for example talks; {corpus.name} has none: --align makes "
             "word times"
         )
-    return list(sentences[:: max(1, len(sentences) // most)][:most])
+    count = min(len(sentences), most)
+    return [sentences[number * len(sentences) // count] for number in range(count)]
 
 
 def sentences_in(utterance: Utterance) -> Iterator[tuple[RefWord, ...]]:

@@ -15,11 +15,11 @@ from whispertide.methods.attention.tide import Tide, TideState
 from whispertide.session import Session
 from whispertide.streaming.round import RoundResult
 
-ANOTHER_ROUND = "another round must hear it"
-NEAR_THE_END = "too near to the end of the audio"
-UNSURE = "the decoder is unsure"
-HEARD_ONCE = "heard too few times"
-GOES_ON = "its word goes on"
+ANOTHER_ROUND = "a second round must agree"
+NEAR_THE_END = "too close to the end of the audio"
+UNSURE = "the model is not sure yet"
+HEARD_ONCE = "in the text of too few rounds"
+GOES_ON = "the word may not be complete"
 REASONS = (NEAR_THE_END, UNSURE, HEARD_ONCE, GOES_ON, ANOTHER_ROUND)
 
 _PARTS = {  # of a rule; the others are about how often the word was heard, and the text after it

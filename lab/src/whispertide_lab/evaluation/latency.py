@@ -199,18 +199,17 @@ def first_text_s(utterance: Utterance, viewing: Viewing, *, end_s: float) -> flo
     start = next((word.start for word in utterance.words if word.start is not None), None)
     if start is None:
         return None
-    shown = first_shown_s(viewing)
-    return (end_s if shown is None else shown) - seconds(start)
+    return first_shown_s(viewing, end_s=end_s) - seconds(start)
 
 
-def first_shown_s(viewing: Viewing) -> float | None:
-    """From the beginning of the recording to the first view that shows a word; None if none ever did."""
-    return next((view.at_s for view in viewing.views if view.fixed or view.tail), None)
+def first_shown_s(viewing: Viewing, *, end_s: float) -> float:
+    """From the beginning of the recording to the first view that shows a word, or to the end if none ever did."""
+    return next((view.at_s for view in viewing.views if view.fixed or view.tail), end_s)
 
 
-def last_shown_s(viewing: Viewing, audio_s: float) -> float | None:
-    """From the end of the recording to the moment its last word was final; None if there is no word."""
-    return max(seen.confirmed for seen in sightings(viewing)) - audio_s if viewing.words else None
+def last_shown_s(viewing: Viewing, audio_s: float, *, end_s: float) -> float:
+    """From the end of the recording to the moment its last word was final, or all was over if there is no word."""
+    return max((seen.confirmed for seen in sightings(viewing)), default=end_s) - audio_s
 
 
 def final_word_s(utterance: Utterance, viewing: Viewing, alignment: Alignment, *, end_s: float) -> float | None:
@@ -232,10 +231,12 @@ def laal_s(trace: Trace, viewing: Viewing, reference_words: int) -> float | None
 
     mean of d_i - (i - 1) * audio / max(words, reference words), over the words up to the first with d_i >= audio,
     where d_i is when word i was confirmed. On a clock where computing takes time it is the computation-aware variant.
-    None if no word was confirmed or there is no reference.
+    Where no word ever was, one counts as confirmed when all was over. None if there is no reference.
     """
-    if not viewing.words or not reference_words:
+    if not reference_words:
         return None
+    if not viewing.words:
+        return max(viewing.end_s, trace.audio_s)
     pace = trace.audio_s / max(len(viewing.words), reference_words)
     lags: list[float] = []
     for index, word in enumerate(sightings(viewing)):

@@ -22,13 +22,14 @@ from whispertide.tuning.drawing import (
     figure_of,
     format_number,
     from_zero,
+    looks,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DASHED = {"color": COLOURS, "linestyle": 2 * DASHES}
 _BAR_HEIGHT = 0.36
+_HATCHES = ("", "///", "...")  # of parts, the more the further they come after those with a colour of their own
 _LABEL = 32  # characters in a line of a bar's label
 _SHARES = 250  # points of a cumulative distribution
 
@@ -56,7 +57,7 @@ def shares(curves: Sequence[Curve], *, x_label: str, title: str, y_label: str = 
 
     def draw(axes: "Axes") -> None:
         edges = []
-        axes.set_prop_cycle(**_DASHED)
+        axes.set_prop_cycle(**looks(linestyle=DASHES))
         for curve in curves:
             axes.step(curve.x, curve.y, where="post", label=curve.label)
             most = [x for x, share in zip(curve.x, curve.y, strict=True) if share <= 99.5]
@@ -152,7 +153,15 @@ def stacked(items: Sequence[tuple[str, Mapping[str, float]]], *, x_label: str, t
                 sum(value for other in parts[:colour] if (value := values.get(other, 0.0)) * width > 0)
                 for (_, values), width in zip(items, widths, strict=True)
             ]
-            axes.barh(range(len(items)), widths, left=before, height=0.62, color=COLOURS[colour % SERIES], label=part)
+            axes.barh(
+                range(len(items)),
+                widths,
+                left=before,
+                height=0.62,
+                color=COLOURS[colour % SERIES],
+                hatch=_HATCHES[colour // SERIES % len(_HATCHES)],
+                label=part,
+            )
         for row, (_, values) in enumerate(items):
             edge = sum(value for value in values.values() if value > 0)
             total = f"{sum(values.values()):.3g}"
@@ -178,7 +187,7 @@ def over_time(
     """Draw lines without markers; `bands`, one for each or none, are stretches of x in the lines' colours."""
 
     def draw(axes: "Axes") -> None:
-        axes.set_prop_cycle(**_DASHED)
+        axes.set_prop_cycle(**looks(linestyle=DASHES))
         for curve in curves:
             axes.plot(curve.x, curve.y, label=curve.label)
         for band, colour in zip(bands, cycle(COLOURS), strict=False):

@@ -17,7 +17,7 @@ from whispertide_lab.evaluation.grid import OFFLINE
 from whispertide_lab.evaluation.latency import FEWER
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.evaluation.trace import FREE, PROCESSOR
-from whispertide_lab.evaluation.waits import PARTS
+from whispertide_lab.evaluation.waits import parts_in
 from whispertide_lab.speech.utterance import ALIGNED
 
 TIMED = "timed"  # live or simulated
@@ -173,9 +173,7 @@ def waits_table(cells: Sequence[Cell]) -> Table:
     timed = [cell for cell in _streamed(cells) if cell.score.get("waits_s")]
     waits: list[Mapping[str, float]] = [cell.score["waits_s"] for cell in timed]
     rows: list[tuple[str | None, ...]] = [
-        (part, *(_milliseconds(each.get(part)) for each in waits))
-        for part in PARTS
-        if any(part in each for each in waits)
+        (part, *(_milliseconds(each.get(part)) for each in waits)) for part in parts_in(waits)
     ]
     rows.append(("together", *(_milliseconds(sum(each.values())) for each in waits)))
     return Table(

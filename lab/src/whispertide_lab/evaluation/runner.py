@@ -63,7 +63,7 @@ class Runner(Workbench):
         first, *others = models or self.models[:1]
         settings = {
             "quick": str(self.quick),
-            "others": " ".join(map(self.model_hash, others)),
+            "others": " ".join(f"{self.model_hash(model)} {self.attachments_hash(model)}" for model in others),
             "tuned": " ".join(self.tuned(model) for model in (first, *others)),
         }
         code = store.code_version("", *made_by)
@@ -278,7 +278,7 @@ class Runner(Workbench):
         return {
             "recipe": spec.label,
             **{name: getattr(spec, name) for name in ("model", "corpus", "corpus_hash")},
-            "clock": self.clock,
+            "clock": spec.clock,
             "step_s": spec.step_s,
             "threads": self.engine.threads,
             "alignment": placed and asdict(placed),

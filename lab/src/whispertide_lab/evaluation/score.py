@@ -9,7 +9,8 @@ A row of an utterance:
     confirmed_s    latencies of matched words, in order; `settled_s` and `first_seen_s` alike; `unmatched_s` from an
                    unmatched word's end to the end of the run; None without word times
     first_text_s   from the beginning of the recording to the first text; `last_text_s` from its end until the last
-                   word is final: what can be had without word times
+                   word is final: what can be had without word times. Who never shows a word shows it at the end of
+                   the run; None where nobody spoke
     word_times     where the times come from (`Utterance.word_times`)
     final_words    words of the final text; `hallucinated`: those of them where nobody spoke, None where somebody did
     cursor         latency times weight, clamped and not, and the weight, of all that was shown; `cursor_confirmed` of
@@ -91,8 +92,8 @@ def judge(utterance: Utterance, trace: Trace, offline: Trace | None = None) -> J
         "ttft_s": first_text_s(utterance, viewing, end_s=end) if timed else None,
         "final_s": final_word_s(utterance, viewing, alignment, end_s=end) if timed else None,
         "laal_s": laal_s(trace, viewing, len(utterance.words)),
-        "first_text_s": first_shown_s(viewing),
-        "last_text_s": last_shown_s(viewing, trace.audio_s),
+        "first_text_s": first_shown_s(viewing, end_s=end) if utterance.words else None,
+        "last_text_s": last_shown_s(viewing, trace.audio_s, end_s=end) if utterance.words else None,
         "word_times": utterance.word_times,
         "final_words": final,
         "revisions": revisions(viewing),

@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 # The places of the program's own files begin with these: those of the laboratory's with `lab/`.
 _SOURCES = {"": Path(whispertide.__file__).parent, "lab/": Path(str(whispertide_lab.__file__)).parent}
+_DATA = ("bundled/steadiness.json",)  # what is computed by and is no code: the rule by which `tide` confirms words
 # What shows, serves or trains cannot change a measurement; nor can what measures something else.
 _IRRELEVANT = (
     *("__main__.py", "cli/", "server/", "lab/cli/", "lab/training/"),
@@ -227,7 +228,7 @@ def open_results(place: str | Path) -> list[Cell]:
 
 @cache
 def code_version(part: str = "", *more: str) -> str:
-    """A hash over the program's own source and the versions of the packages that compute or count errors; 12
+    """A hash over the program's own source and data and the versions of the packages that compute or count errors; 12
     hexadecimal digits.
 
     `part` is the folder that matters: other programs' results do not depend on our engine, but on how they are
@@ -251,7 +252,7 @@ def _files() -> list[tuple[str, Path]]:
     found = [
         (start + path.relative_to(folder).as_posix(), path)
         for start, folder in _SOURCES.items()
-        for path in folder.rglob("*.py")
+        for path in (*folder.rglob("*.py"), *filter(Path.is_file, (folder / name for name in _DATA)))
     ]
     return sorted(found)
 

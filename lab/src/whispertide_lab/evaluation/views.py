@@ -1,21 +1,19 @@
 """What a viewer had before their eyes, view by view, in written words.
 
 A recogniser shows pieces of text: its confirmed ones are final, the rest is a guess. Here pieces become words between
-spaces (" well" and "-known" are one), words get a key by which two spellings of a word are the same, and what was
-shown at the same moment is one view, because nobody can see what stood for no time.
+spaces (" well" and "-known" are one), or letters where a language has no spaces. Words get a key by which two spellings
+of a word are the same, and what was shown at the same moment is one view, because nobody can see what stood for no
+time.
 
 How a text is put together: if any piece begins with a space, pieces carry their own spaces; else each piece is a word.
 Knows nothing of references.
 """
 
-import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
 from whispertide_lab.evaluation.trace import Trace
-from whispertide_lab.evaluation.wer import normalise_word
-
-_WORD = re.compile(r"\S+")
+from whispertide_lab.evaluation.wer import find_words, normalise_word, split_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def look(trace: Trace, language: str = "en") -> Viewing:
     """The views of a trace; words are compared as `language` normalises them. See `Viewing`."""
     joiner = joiner_of(trace)
     text = joiner.join(trace.words)
-    words = list(_WORD.finditer(text))
+    words = find_words(text, language)
     ends = [word.end() for word in words]
     views: list[View] = []
     written = 0  # letters of the final text that are confirmed
@@ -75,4 +73,4 @@ def joiner_of(trace: Trace) -> str:
 
 
 def _keys(text: str, language: str) -> tuple[str, ...]:
-    return tuple(key for word in text.split() if (key := normalise_word(word, language)))
+    return tuple(key for word in split_words(text, language) if (key := normalise_word(word, language)))

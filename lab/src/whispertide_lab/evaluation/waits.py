@@ -1,16 +1,16 @@
 """Where the wait of a word comes from: the time from its end in the audio to its confirmation, taken apart.
 
-    a round        from the word's end to the start of the first round that hears all of it
-    not heard      rounds that heard something else in its place, or nothing
-    (a reason)     rounds that heard it and held it back (`holding`), or a word before it
-    computing      from the start of the round that confirmed it until it was shown
-    early          words that are confirmed before they end: a time below zero
+    waiting for the next round   from the word's end to the start of the first round that hears all of it
+    not in the text yet          rounds that heard something else in its place, or nothing
+    (a reason)                   rounds that heard it and held it back (`holding`), or a word before it
+    computing                    from the start of the round that confirmed it until it was shown
+    confirmed before its end     a time below zero
 
 A part lasts from the start of one round to that of the next. The parts of a word add up to its latency (`latency`),
 with nothing clamped. Only words count whose end is known and that are matched with the reference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from whispertide.types import seconds
@@ -18,17 +18,27 @@ from whispertide_lab.evaluation.holding import ANOTHER_ROUND, REASONS
 from whispertide_lab.evaluation.latency import match_prefix, sightings_of_reference, standing_words
 from whispertide_lab.evaluation.trace import RoundCost, Trace
 from whispertide_lab.evaluation.views import View, Viewing, joiner_of
-from whispertide_lab.evaluation.wer import Alignment, normalise_word
+from whispertide_lab.evaluation.wer import Alignment, normalise_word, split_words
 from whispertide_lab.speech.utterance import Utterance
 
-EARLY, STEP, NOT_HEARD, COMPUTING = "early", "a round", "not heard", "computing"
+EARLY, COMPUTING = "confirmed before its end", "computing"
+STEP, NOT_HEARD = "waiting for the next round", "not in the text yet"
 PARTS = (EARLY, STEP, NOT_HEARD, *REASONS, COMPUTING)
 _AT_ONCE = 1e-9  # seconds that are none
 
 
+def parts_in(waits: Sequence[Mapping[str, float]]) -> list[str]:
+    """The parts that some of these have, in order; those that only an earlier version knew come last."""
+    found = dict.fromkeys(part for each in waits for part in each)
+    return [*(part for part in PARTS if part in found), *(part for part in found if part not in PARTS)]
+
+
 def word_waits(utterance: Utterance, trace: Trace, viewing: Viewing, alignment: Alignment) -> dict[str, list[float]]:
-    """Part -> seconds of each matched word, in order, as in `latency.Latencies.confirmed`. Empty without rounds."""
-    if not trace.rounds:
+    """Part -> seconds of each matched word, in order, as in `latency.Latencies.confirmed`.
+
+    Empty without rounds, and where these do not say how far the audio went that they heard, as those of other programs.
+    """
+    if not any(one.window_end_s for one in trace.rounds):
         return {}
     heard = _heard(trace, viewing, utterance.language)
     matched = alignment.matched_words()
@@ -71,7 +81,9 @@ def _heard(trace: Trace, viewing: Viewing, language: str) -> list[frozenset[int]
             at += 1
         after = views[at - 1] if at else before
         rest = viewing.keyed(before.fixed)
-        keys = [key for text in joiner.join(one.heard).split() if (key := normalise_word(text, language))]
+        keys = [
+            key for text in split_words(joiner.join(one.heard), language) if (key := normalise_word(text, language))
+        ]
         said = {rest[place] for _, place in match_prefix(keys, [viewing.keys[index] for index in rest])} if keys else ()
         found.append(frozenset((*said, *standing_words(viewing, after))))
     return found

@@ -8,19 +8,25 @@ The normaliser merges and splits words ("twenty five dollars" is "$25", "don't" 
 So that an aligned token still tells which written words it stands for, each word is also normalised by itself, and
 the two results are aligned: where they agree a token belongs to its word; where they differ all tokens of the stretch
 belong to all words of the stretch. Knows nothing of time.
+
+In a language that is written without spaces every letter is a word, as in Whisper's paper (appendix C), whoever wrote
+the text and wherever that put spaces.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+
 if TYPE_CHECKING:
     from jiwer import AlignmentChunk
 
-# Languages written without spaces: Whisper's paper (appendix C) scores them by letter.
-_WITHOUT_SPACES = frozenset({"zh", "yue", "ja", "th", "lo", "my"})
+_WORD = re.compile(r"\S+")
+_LETTER = re.compile(r"[^\w\s]*\w[^\w\s]*|[^\w\s]+")  # with the marks around it, vowel signs among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +73,6 @@ class Normalised:
     tokens: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
 
-    @property
-    def text(self) -> str:
-        """The tokens as running text."""
-        return " ".join(self.tokens)
-
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
@@ -103,6 +104,26 @@ class Alignment:
                 # Half of a word is not read.
                 last.pop(word, None)
         return last
+
+
+def find_words(text: str, language: str = "en") -> list[re.Match[str]]:
+    """The written words of a text, in order, each where it stands."""
+    return list((_LETTER if language in UNSPACED_LANGUAGES else _WORD).finditer(text))
+
+
+def split_words(text: str, language: str = "en") -> list[str]:
+    """The written words of a text."""
+    return [word.group() for word in find_words(text, language)]
+
+
+def join_written(words: Sequence[str], language: str = "en") -> str:
+    """Written words as running text."""
+    return _between(language).join(words)
+
+
+def _between(language: str) -> str:
+    """What stands between two words."""
+    return "" if language in UNSPACED_LANGUAGES else " "
 
 
 def normalise(text: str, language: str = "en") -> str:
@@ -153,7 +174,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str], language: str = "
             hits += zip(*pairs, strict=True)
     # A second alignment: characters are not counted along the words', or a misheard word would be wrong in all of its
     # letters.
-    letters = jiwer.process_characters(ours.text, theirs.text)
+    letters = jiwer.process_characters(*(_between(language).join(text.tokens) for text in (ours, theirs)))
     return Alignment(
         ours,
         theirs,
@@ -173,7 +194,7 @@ def _normaliser(language: str) -> Callable[[str], str]:
     else:
         from whisper_normalizer.basic import BasicTextNormalizer  # type: ignore[import-untyped, unused-ignore]
 
-        normaliser = BasicTextNormalizer(split_letters=language in _WITHOUT_SPACES)
+        normaliser = BasicTextNormalizer(split_letters=language in UNSPACED_LANGUAGES)
     return normaliser
 
 

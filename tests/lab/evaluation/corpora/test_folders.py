@@ -124,13 +124,13 @@ def test_timit_says_what_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize("places", ["audio/test", "test"])
 def test_fleurs(tmp_path: Path, places: str) -> None:
     folder = tmp_path / "cmn_hans_cn"
-    rows = ["7\tx.wav\tOne, two.\tone two\to n e\t16000\tFEMALE", "7\ty.wav\tOne, two.\tone two\to n e\t8000\tMALE"]
+    rows = ["7\tx.wav\t一，二。\t一二\t一 二\t16000\tFEMALE", "7\ty.wav\t一，二。\t一二\t一 二\t8000\tMALE"]
     write_text(folder / "test.tsv", "\n".join(rows) + "\n")
     for name, count in (("x", 16000), ("y", 8000)):
         write_sphere(folder / places / f"{name}.wav", sound(count))
     first, second = open_fleurs(folder).utterances()
     assert (first.id, second.id) == ("7-1", "7-2")
-    assert text_of(first) == "One, two."
+    assert [word.text for word in first.words] == ["一，", "二。"]
     assert (first.language, first.group, second.group) == ("zh", "female", "male")
     assert (first.seconds, len(second.audio())) == (1.0, 8000)
     assert open_fleurs(folder).name == "fleurs-cmn_hans_cn-test"

@@ -3,14 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from evaluation_traces import reference
+from evaluation_traces import pieces, reference
 from reference import nano
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
 from whispertide.types import SAMPLE_RATE
-from whispertide_lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, hear, sentences
+from whispertide_lab.evaluation.items.commands import BASE, WAYS, Sentence, Way, area, errors_of, hear, sentences
+from whispertide_lab.evaluation.wer import Counts
 
 FOLDER = Path(__file__).parents[3] / "clips"
 TALK = reference(
@@ -31,6 +33,11 @@ def test_an_area_counts_pairs() -> None:
     assert area([2.0, 1.0], [False, True]) == 0.0
     assert area([1.0, 1.0], [False, True]) == 0.5
     assert area([1.0, 2.0], [True, True]) == 0.5
+
+
+def test_a_number_in_two_pieces_is_one_word() -> None:
+    record = pieces((2.0, (" 10", ",000", " men"), ()))
+    assert errors_of(Sentence(("10,000", "men"), np.zeros(0, np.float32)), record) == Counts(hits=2)
 
 
 @pytest.mark.slow

@@ -98,7 +98,13 @@ def test_what_makes_a_hallucination_is_a_rule_among_others() -> None:
     """Two insertions before the guard, none after it."""
     label = Label(Counts(), True, False, 2)
     assert [label.invented(least) for least in items.THRESHOLDS] == [True, True, False, False, False]
-    assert [precision_and_recall([label], least) for least in (2, 3)] == [(1.0, 1.0), (0.0, 0.0)]
+    assert [precision_and_recall([label], least) for least in (2, 3)] == [(1.0, 1.0), (0.0, None)]
+
+
+def test_a_guard_that_never_stops_has_no_precision() -> None:
+    """None is not the worst: nobody knows it."""
+    (label,) = found((False, False, False))
+    assert precision_and_recall([label]) == (None, None)
 
 
 def test_the_paper_s_rows_stand_next_to_ours() -> None:

@@ -112,6 +112,7 @@ def test_the_table_has_errors_and_insertions_of_every_way(heard: None, tmp_path:
     ]
     assert rows["none"] == ("0.17", "50.0", "+50.00 [+50.00, +50.00]", "50.0", "3 of 3", "66.7")
     assert rows["30 s"] == ("0.17", "0.0", "", "0.0", "0 of 3", "50.0")
+    assert rows["30 s, whole program"][-2] == "–", "it tries again: nobody looks whether its first text ends"
     assert rows["hush 0.5 s"] == ("0.17", "0.0", "+0.00 [+0.00, +0.00]", "0.0", "0 of 3", "0.0")
 
 

@@ -47,7 +47,12 @@ def test_where_nothing_was_reached_there_is_no_rate() -> None:
 
 
 def test_recordings_count_alike_and_spread_as_a_population() -> None:
-    assert spread([(10.0, 2.0), None, (20.0, 4.0)]) == ("15.0±5.0", "3.0±1.0")
+    assert spread([(10.0, 2.0), (20.0, 4.0)]) == ("15.0±5.0", "3.0±1.0")
+
+
+def test_how_many_recordings_a_mean_is_of_is_told_where_some_have_nothing() -> None:
+    """A system that shows nothing until the audio ends has no errors in what it reached."""
+    assert spread([(10.0, 2.0), None, (20.0, 4.0)]) == ("15.0±5.0 (2 of 3)", "3.0±1.0 (2 of 3)")
 
 
 def test_stages_are_means_over_rounds() -> None:

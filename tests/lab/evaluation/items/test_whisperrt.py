@@ -23,7 +23,7 @@ from whispertide_lab.evaluation.items.aligned_errors import AlignedErrors
 from whispertide_lab.evaluation.items.whisperrt import Work, work_by_length
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.trace import RoundCost, Shown, Trace
-from whispertide_lab.speech.utterance import Corpus, Utterance
+from whispertide_lab.speech.utterance import Corpus, RefWord, Utterance
 
 CLIP = Path(__file__).parents[3] / "clips" / "quiet.flac"
 SAID = reference(("one", 0.0, 0.5), ("two", 0.5, 1.0), seconds=3.0)
@@ -124,6 +124,15 @@ def test_words_need_times_and_those_by_forced_alignment_do(measure: Any) -> None
         measure(runner)
     aligned: Any = FakeRunner(said=(replace(SAID, exact_times=False, aligned_by="base"),))
     assert measure(aligned).tables[0].rows == measure(FakeRunner()).tables[0].rows
+
+
+@pytest.mark.parametrize("measure", [items.chunk_figure, items.beam_figure])
+def test_recordings_that_are_left_out_are_told(measure: Any) -> None:
+    """A word that could not be placed leaves out its recording, but not from the word errors at the end."""
+    unplaced = replace(SAID, id="v", words=(*SAID.words, RefWord("three")), exact_times=False, aligned_by="base")
+    told = "of 1 of 2 recordings: the others have words without times"
+    assert told in measure(FakeRunner(said=(SAID, unplaced))).note
+    assert told not in measure(FakeRunner()).note
 
 
 def test_work_is_that_of_new_audio_and_silence_between_rounds_is_none() -> None:

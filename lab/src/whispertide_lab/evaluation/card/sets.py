@@ -148,7 +148,7 @@ def _apart(folder: Path, recording: Recording, transcripts: dict[str, str]) -> I
         return
     for file in recording.files:
         name = file.relative_to(folder).as_posix()
-        words = plain_words(transcripts[name])
+        words = plain_words(transcripts[name], recording.language)
         yield Recording(name, (file,), words, group=recording.group, language=recording.language)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from whispertide.audio.file import duration_of, load_audio
 from whispertide.errors import CorpusError
 from whispertide.types import FloatArray, to_samples
+from whispertide_lab.evaluation.wer import split_words
 from whispertide_lab.speech.utterance import RefWord, Utterance
 
 QUICK_SECONDS = 120  # of audio, about, when little time is to be spent
@@ -140,9 +141,9 @@ def listed_corpus(
     return ListedCorpus(f"{name}-quick", tuple(every[at] for at in sorted(chosen)), hand_labelled)
 
 
-def plain_words(text: str) -> tuple[RefWord, ...]:
+def plain_words(text: str, language: str = "en") -> tuple[RefWord, ...]:
     """The words of a transcript, of which nobody knows the times."""
-    return tuple(RefWord(word) for word in text.split())
+    return tuple(RefWord(word) for word in split_words(text, language))
 
 
 def existing_folder(path: str | Path, what: str) -> Path:

@@ -176,7 +176,8 @@ def _single(folder: Path, entry: Entry) -> Recording:
 def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
     """Files of a group, or one alone, as one recording; exact only if every part is."""
     files = tuple(folder / str(entry["file"]) for entry in entries)
-    words = tuple(word for entry in entries for word in plain_words(str(entry.get("transcript", ""))))
+    language = str(entries[0].get("language") or "en")
+    words = tuple(word for entry in entries for word in plain_words(str(entry.get("transcript", "")), language))
     exact = all(_timed(entry, 0) is not None for entry in entries)
     if exact:
         words = tuple(_shifted(files, entries))
@@ -187,7 +188,7 @@ def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
         words=words,
         exact_times=exact,
         group=str(entries[0].get("speaker") or ""),
-        language=str(entries[0].get("language") or "en"),
+        language=language,
         seconds=None if None in lengths else sum(float(length or 0) for length in lengths),
         prompted=any(entry.get("ref_quality") == PROMPT for entry in entries),
     )

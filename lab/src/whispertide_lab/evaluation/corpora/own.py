@@ -52,7 +52,7 @@ def _recording(line: Line, length_s: float) -> Recording:
     return Recording(
         id=f"{line.number}: {line.audio.name}",
         files=(line.audio,),
-        words=plain_words(line.text),
+        words=plain_words(line.text, language),
         group=line.speaker,
         language=language,
         cut=None if line.start == 0 and line.end is None else (start, end),

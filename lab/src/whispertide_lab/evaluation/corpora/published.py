@@ -253,7 +253,8 @@ def _table(folder: Path, split: str) -> Iterator[Recording]:
         seen[number] = seen.get(number, 0) + 1  # a sentence is read by up to three speakers
         name = f"{number}-{seen[number]}"
         group = fields[6].strip().lower() if len(fields) > 6 else ""
-        yield Recording(name, (_split_audio(folder, split, file),), plain_words(raw), group=group, language=language)
+        words = plain_words(raw, language)
+        yield Recording(name, (_split_audio(folder, split, file),), words, group=group, language=language)
 
 
 def _split_audio(folder: Path, split: str, file: str) -> Path:

@@ -30,8 +30,10 @@ from whispertide.streaming.stages import SerialExecutor, Staged
 from whispertide.types import SAMPLE_RATE, FloatArray, seconds
 from whispertide_lab.evaluation.clips import cut_sentences
 from whispertide_lab.evaluation.clock import play
+from whispertide_lab.evaluation.trace import Trace
 from whispertide_lab.evaluation.trained_offramp import Asking, OffloadModel
-from whispertide_lab.evaluation.wer import align
+from whispertide_lab.evaluation.views import look
+from whispertide_lab.evaluation.wer import Counts, align
 from whispertide_lab.speech.utterance import Utterance
 
 WAYS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -164,13 +166,18 @@ def hear(
     trace = play(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
     final = max((shown.at_s for shown in trace.shown if shown.confirmed), default=trace.shown[-1].at_s)
     way.waits.append(final - (_ended_s(recipe, audio) if gated else trace.audio_s))
-    counts = align(sentence.words, trace.words).words
+    counts = errors_of(sentence, trace)
     way.errors.append((counts.errors, counts.reference))
     way.cpu_s += counted.total
     if counted.heard is not None:
         way.perplexities.append(counted.heard.scores.perplexity)
     if counted.before is not None:
-        way.pilots.append((counted.before, counts.errors / counts.reference))
+        way.pilots.append((counted.before, counts.rate or 0.0))
+
+
+def errors_of(sentence: Sentence, trace: Trace) -> Counts:
+    """Those of the final text, whose pieces may be parts of words (" 10" and ",000")."""
+    return align(sentence.words, look(trace).words).words
 
 
 def _ended_s(recipe: Recipe, audio: FloatArray) -> float:

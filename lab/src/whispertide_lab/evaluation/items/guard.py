@@ -49,6 +49,7 @@ WIDTHS = ((1, 1), (5, 1), (10, 1), (15, 1), (10, 3), (10, 5), (10, 7))  # averag
 USUAL = BackwardShift()
 
 Variant = tuple[str, Framing, BackwardShift | None]
+Exact = tuple[float | None, float | None]  # precision and recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,11 @@ def outcome_figure(runner: "Runner") -> Outcome:
     exact = {name: precision_and_recall(found) for (name, _, _), found in zip(guarded, labels, strict=True)}
     rows = [(name, *(report.percent(share) for share in (*shares[name].values(), *exact[name]))) for name in shares]
     parts = [(name, {fate: 100 * share for fate, share in of.items()}) for name, of in shares.items()]
-    points = [Curve(name, (100 * recall,), (100 * precision,)) for name, (precision, recall) in exact.items()]
+    points = [
+        Curve(name, (100 * recall,), (100 * precision,))
+        for name, (precision, recall) in exact.items()
+        if precision is not None and recall is not None
+    ]
     fates, both = "What becomes of the clips", "Precision and recall of the guard"
     drawn = (
         Plot(plots.stacked(parts, x_label="clips (%)", title=fates.lower()), fates),
@@ -179,7 +184,7 @@ def outcome_figure(runner: "Runner") -> Outcome:
     return Outcome((Table(columns, tuple(rows)), by_rule), drawn, note)
 
 
-def _both(exact: tuple[float, float]) -> str:
+def _both(exact: Exact) -> str:
     precision, recall = exact
     return f"{report.percent(precision)}, {report.percent(recall)}"
 
@@ -200,9 +205,9 @@ def outcomes(labels: Sequence[Label]) -> dict[str, float]:
     return {name: count / len(labels) for name, count in counts.items()}
 
 
-def precision_and_recall(labels: Sequence[Label], least: int = INVENTED) -> tuple[float, float]:
+def precision_and_recall(labels: Sequence[Label], least: int = INVENTED) -> Exact:
     """Of stops of a hallucination that lose nothing right: how many of the stops they are, and of the clips that need
-    one.
+    one. None where there is none of these.
     """
     stops = [label for label in labels if label.shifted]
     rightly = sum(label.invented(least) and not label.undesired for label in stops)
@@ -290,8 +295,8 @@ def _stops(labels: Sequence[Label]) -> tuple[str, str]:
     return _share(label.shifted for label in labels), lost
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
 
 
 def _about(runner: "Runner", count: int, models: str = "") -> str:

@@ -19,7 +19,7 @@ from whispertide_lab.evaluation.clips import ABOUT, Clip
 from whispertide_lab.evaluation.items.guard import INVENTED, decode_clip
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.store import Json
-from whispertide_lab.evaluation.wer import Counts, align
+from whispertide_lab.evaluation.wer import Counts, align, split_words
 from whispertide_lab.from_json import built
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _measure(runner: "Runner") -> list[list[LengthScore]]:
 
 def judge(clip: Clip, text: str, encode_s: float) -> LengthScore:
     """The errors of a text, and of it without what stands after its last right word."""
-    heard = text.split()
+    heard = split_words(text, clip.language)
     whole = align(clip.words, heard, clip.language)
     said = align(clip.words, heard[: max(whole.matched_words().values(), default=-1) + 1], clip.language)
     return LengthScore(whole.words, whole.characters, said.words, said.characters, encode_s)

@@ -23,7 +23,7 @@ from whispertide_lab.evaluation.bootstrap import Ratio, paired
 from whispertide_lab.evaluation.clips import ABOUT, Clip, limit
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.store import Json
-from whispertide_lab.evaluation.wer import Counts, align
+from whispertide_lab.evaluation.wer import Counts, align, join_written
 
 if TYPE_CHECKING:
     from whispertide.decoding.longform import Frame
@@ -79,7 +79,7 @@ class Padded:
     """A way to end a clip, and what came of it over all clips, `seconds` in all without what was put after them.
 
     errors   of each clip, and its words
-    endless  texts that do not end
+    endless  texts that do not end; not known of Whisper's whole program
     marks    of punctuation in 100 words that were heard
     loss     with a hush word, nats per token of the right text and its end; else 0
     """
@@ -95,7 +95,7 @@ class Padded:
 
     def rates(self, padded: "Padded") -> tuple[str, ...]:
         """As `RATES` or, where nothing was said, as `INVENTED` names them."""
-        words, ended = self.counts.reference, f"{self.endless} of {len(self.errors)}"
+        words, ended = self.counts.reference, "–" if self.way.looped else f"{self.endless} of {len(self.errors)}"
         if not words:
             return f"{self.rate:.1f}", ended
         more = "" if self is padded else paired(padded.errors, self.errors).text(100.0)
@@ -232,7 +232,7 @@ def _hear(model: "WhisperModel", way: Way, clip: Clip) -> Json:
 
     samples = way.padded(clip.samples)
     if way.looped:
-        text, ends = _whole(hearing, samples, clip, frame), True
+        text, ends = _whole(hearing, samples, clip, frame), True  # not known
     else:
         text, ends = _once(hearing, frame(hearing, log_mel(samples, model.dims.n_mels)), clip)
     nats, tokens = _loss(hearing, windows[0], clip) if way.hush else (0.0, 0)
@@ -278,7 +278,7 @@ def _loss(model: "WhisperModel", encoded: "Encoded", clip: Clip) -> tuple[float,
     from whispertide.model.engine import required
 
     start = model.tokenizer.sot_sequence(clip.language, "transcribe", False)
-    text = model.tokenizer.encode(f" {' '.join(clip.words)}")[: model.dims.n_text_ctx - len(start)]
+    text = model.tokenizer.encode(f" {join_written(clip.words, clip.language)}")[: model.dims.n_text_ctx - len(start)]
     wanted = [*text, model.tokenizer.eot]
     first = len(start) - 1  # the query at no_timestamps predicts the first text token
     request = DecodeRequest(

@@ -19,7 +19,6 @@ import numpy as np
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import parse_overrides
-from whispertide.tuning.drawing import SERIES
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.bootstrap import Ratio, times
@@ -167,11 +166,13 @@ def _rates(reference: Sequence[str], text: Sequence[str], language: str) -> Rate
 
 
 def spread(found: Sequence[Rates]) -> tuple[str, str]:
-    """Mean ± standard deviation of both, over recordings that have them."""
+    """Mean ± standard deviation of both, over recordings that have them, and how many these are if not all."""
     known = np.array([rates for rates in found if rates is not None])
     if not len(known):
         return "–", "–"
-    words, letters = (f"{mean:.1f}±{std:.1f}" for mean, std in zip(known.mean(axis=0), known.std(axis=0), strict=True))
+    some = f" ({len(known)} of {len(found)})" if len(known) < len(found) else ""
+    both = zip(known.mean(axis=0), known.std(axis=0), strict=True)
+    words, letters = (f"{mean:.1f}±{std:.1f}{some}" for mean, std in both)
     return words, letters
 
 
@@ -375,7 +376,7 @@ def work_table(runner: "Runner") -> Outcome:
 def load_figure(runner: "Runner") -> Outcome:
     """NPUsper, figure 11, with processor time in place of power."""
     measured, missing = _at_step(runner)
-    curves = [replace(load_curve(one.cell), label=one.label) for one in measured][:SERIES]
+    curves = [replace(load_curve(one.cell), label=one.label) for one in measured]
     drawing = plots.over_time(curves, y_label="processor time (% of one core)", title="load over time")
     caption = "Processor time over audio time"
     note = f"Not power: this machine has no meter we read. A round every {STEP_S:g} s.{missing}"

@@ -80,7 +80,7 @@ def chunk_figure(runner: "Runner") -> Outcome:
         name: [_point(runner, chunk, _cell(runner, name, chunk), chunk) for chunk in sizes]
         for name, sizes in {SYSTEM: chunks, **dict.fromkeys(OTHERS, fewer)}.items()
     }
-    outcome = _errors("chunk (s)", found, f"{_ERRORS} {_BOOTSTRAP} {_CLOCK}")
+    outcome = _errors("chunk (s)", found, f"{_ERRORS} {_BOOTSTRAP} {_CLOCK}{_left_out(runner)}")
     return replace(outcome, tables=(*outcome.tables, _differences(found)))
 
 
@@ -91,6 +91,7 @@ def beam_figure(runner: "Runner") -> Outcome:
         search = ("search=beam", f"beam={beam}", "holds=both") if beam > 1 else ("search=greedy",)
         points.append(_point(runner, beam, _cell(runner, SYSTEM, CHUNK_S, *search), CHUNK_S))
     note = f"Chunks of {CHUNK_S:g} s. Beams with holds=both, the greedy search with its usual rule. {_ERRORS} {_CLOCK}"
+    note += _left_out(runner)
     return _errors("beam", {SYSTEM: points}, note)
 
 
@@ -168,6 +169,17 @@ def _point(runner: "Runner", x: float, cell: "Cell", chunk_s: float) -> Point:
     pairs = [(timed[trace.utterance], trace) for trace in cell.traces() if trace.utterance in timed]
     each = {utterance.id: aligned_errors(utterance, trace, chunk_s, utterance.language) for utterance, trace in pairs}
     return Point(x, cell, each)
+
+
+def _left_out(runner: "Runner") -> str:
+    """What is said where some recordings have words without times."""
+    known = [utterance.timed for utterance in runner.corpus.utterances() if utterance.words]
+    if all(known):
+        return ""
+    return (
+        f" ARWER and RWER are of {sum(known)} of {len(known)} recordings: the others have words without times. WER is "
+        "of all."
+    )
 
 
 def _errors(x_label: str, found: dict[str, list[Point]], note: str) -> Outcome:
