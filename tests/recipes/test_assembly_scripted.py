@@ -249,13 +249,13 @@ class TestMaking:
     def test_each_policy_has_its_kind_with_the_framing_of_the_recipe(self) -> None:
         executor, model = self.make(PLAIN)
         assert isinstance(executor, SerialExecutor)
-        assert [id(executor.model), id(executor.resources.encodes)] == [id(model)] * 2
+        assert [id(executor.resources.model), id(executor.resources.encodes)] == [id(model)] * 2
         assert executor.resources.frame == PAD30
         assert executor.resources.suffix is None
         for policy in ("align-att", "grounded"):
             executor, model = self.make(PLAIN.replace(policy=policy, framing="bare"))
             assert isinstance(executor, SerialExecutor)
-            assert [id(executor.model), id(executor.resources.encodes)] == [id(model)] * 2
+            assert [id(executor.resources.model), id(executor.resources.encodes)] == [id(model)] * 2
             assert executor.resources.frame == BARE
             assert (executor.resources.suffix, executor.resources.detector) == (None, None)
         assert model.decoders == []  # nothing is opened before it is needed
@@ -293,9 +293,9 @@ class TestMaking:
         monkeypatch.setattr(ScriptedModel, "view", view)
         executor, _ = self.make(PLAIN.replace(policy=policy), allocation=Allocation(Placement("cpu", 3)))
         assert asked == [("cpu", 3)]
-        assert executor.resources.encodes is executor.model
+        assert executor.resources.encodes is executor.resources.model
         assert len(executor.resources.encodes.mels) == 1  # its graphs were opened
-        assert len(executor.model.decoders) == 1
+        assert len(executor.resources.model.decoders) == 1
 
     def test_a_pipeline_has_two_places(self, monkeypatch: pytest.MonkeyPatch) -> None:
         views: list[ScriptedModel] = []

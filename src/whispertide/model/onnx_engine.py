@@ -171,10 +171,6 @@ class DecoderState:
         self._encoded = encoded
         self._heads = heads
 
-    def hear(self, encoded: Encoded) -> None:
-        """Attend to `encoded` from now on; the cache stays."""
-        self._encoded = in_runtime(encoded)
-
     def rewind(self, drop: int) -> None:
         """Forget the newest `drop` positions of every row."""
         self.cache = self.cache.rewound(self.cache.length - drop)
