@@ -14,7 +14,7 @@ from whispertide.features import Features
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.framing import Framing
-from whispertide.types import FloatArray
+from whispertide.types import N_FRAMES, FloatArray
 
 if TYPE_CHECKING:
     from whispertide.model.whisper import WhisperModel
@@ -84,6 +84,12 @@ class RoundResources:
     def encodes(self) -> "WhisperModel":
         """The engine that runs the first stage."""
         return self.encoder or self.model
+
+    def open_whole(self, audio: FloatArray, state: EncoderState | None) -> EncodedWindow | None:
+        """Encode `audio` [n] by itself, at most 30 s of it; None: there is less than 10 ms. See `open`."""
+        began = time.perf_counter()
+        features = Features.of([audio], self.encodes.dims.n_mels, self.suffix)
+        return self.open(features, min(features.frames, N_FRAMES), state, began=began) if features.frames else None
 
     def open(
         self,

@@ -3,19 +3,17 @@
 What local agreement needs. Knows the model and the framing, nothing of policies, other rounds or sessions.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
 from whispertide.decoding.search import Guard
-from whispertide.features import Features
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.resources import EncodedWindow, RoundResources
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
-from whispertide.types import N_FRAMES, FloatArray, Span, Word
+from whispertide.types import FloatArray, Span, Word
 
 if TYPE_CHECKING:
     from whispertide.model.engine import Encoded
@@ -58,11 +56,7 @@ class WholeWindow:
         self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The first window, and usually the only one. None: there is less than 10 ms."""
-        began = time.perf_counter()
-        features = Features.of([audio], resources.encodes.dims.n_mels, resources.suffix)
-        if not features.frames:
-            return None
-        return resources.open(features, min(features.frames, N_FRAMES), state, began=began)
+        return resources.open_whole(audio, state)
 
     def decode(
         self,
