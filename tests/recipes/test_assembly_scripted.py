@@ -11,6 +11,7 @@ from scripted_model import ScriptedModel, by_window, multilingual, story, tellin
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
+from whispertide.methods.attention.truncation import TruncationDetector
 from whispertide.methods.short.hush import HushWord
 from whispertide.options import DecodeOptions
 from whispertide.recipes.allocation import Allocation, Placement
@@ -277,10 +278,11 @@ class TestMaking:
         piped, _ = self.make(PLAIN, allocation=Allocation(CPU, CPU))
         assert piped.begin(plan, audio, options).result().heard == serial.run(plan, audio, options).heard
 
-    def test_a_detector_counts_where_the_recipe_wants_one(self) -> None:
-        given = object()
-        executor, _ = self.make(PLAIN.replace(policy="align-att", truncate="detector"), detector=given)
-        assert executor.resources.detector is given
+    def test_there_is_a_detector_where_the_recipe_wants_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = object()
+        monkeypatch.setattr(TruncationDetector, "of_checkpoint", lambda _: found)
+        executor, _ = self.make(PLAIN.replace(policy="align-att", truncate="detector"))
+        assert executor.resources.detector is found
 
     @pytest.mark.parametrize("policy", ["local-agreement", "align-att"])
     def test_stages_compute_where_they_are_told(self, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:

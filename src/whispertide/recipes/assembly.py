@@ -19,7 +19,7 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.resources import RoundResources, WordEndDetector
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.stages import SerialExecutor
 
 if TYPE_CHECKING:
@@ -58,13 +58,12 @@ class Executors:
 def make_executor(
     model: "WhisperModel",
     recipe: Recipe,
-    detector: WordEndDetector | None = None,
     hush: HushWord | None = None,
     allocation: Allocation | None = None,
 ) -> Executor:
     """The executor of `recipe`; recipes of the same `executor_key` may share it.
 
-    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint. Raises
+    A detector, and a `hush` that is None, are loaded from next to the checkpoint where the recipe wants one. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
     model's; `OptionError` where `hush` has another length than the recipe gives.
 
@@ -73,7 +72,7 @@ def make_executor(
     """
     if allocation is None and recipe.executor.overlaps:
         allocation = split_evenly(model.options)
-    resources = _resources(model, recipe, detector, hush, allocation)
+    resources = _resources(model, recipe, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
         from whispertide.methods.pilot.hybrid import hybrid_executor  # with it comes an HTTP client
 
@@ -84,11 +83,7 @@ def make_executor(
 
 
 def _resources(
-    model: "WhisperModel",
-    recipe: Recipe,
-    detector: WordEndDetector | None,
-    hush: HushWord | None,
-    allocation: Allocation | None,
+    model: "WhisperModel", recipe: Recipe, hush: HushWord | None, allocation: Allocation | None
 ) -> RoundResources:
     encoder = None
     if allocation is not None:
@@ -97,8 +92,7 @@ def _resources(
     plain = model.checkpoint  # what was learned belongs to it, not to what an adapter makes of it
     encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
-    if detector is None and _detects(recipe):
-        detector = TruncationDetector.of_checkpoint(plain)
+    detector = TruncationDetector.of_checkpoint(plain) if _detects(recipe) else None
     return RoundResources(model, frame, suffix, detector, encoder=encoder)
 
 
