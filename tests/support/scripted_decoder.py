@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from whispertide.decoding.rules import Vocabulary, log_softmax
-from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
+from whispertide.graphs.contract import TOP
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.types import FloatArray, IntArray
 
 # A vocabulary in miniature, laid out as Whisper's: text, end of text, specials, timestamps.

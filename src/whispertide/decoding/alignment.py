@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.search import DecodeRequest
 from whispertide.decoding.token_words import WordTiming, sharpen, warp, word_timings
-from whispertide.model.engine import required
+from whispertide.model.engine import DecodeRequest, required
 from whispertide.options import Task
 from whispertide.types import FloatArray
 

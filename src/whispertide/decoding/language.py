@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whispertide.decoding.rules import log_softmax
-from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import UnknownLanguageError
-from whispertide.model.engine import required
+from whispertide.model.engine import DecodeRequest, required
 from whispertide.types import SAMPLE_RATE
 
 if TYPE_CHECKING:

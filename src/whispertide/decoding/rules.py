@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from whispertide.decoding.key_terms import KeyTerms, Place, key_terms
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
 from whispertide.errors import OptionError
-from whispertide.model.engine import required
+from whispertide.graphs.contract import TOP
+from whispertide.model.engine import DecodeOutput, DecodeRequest, required
 from whispertide.types import CHUNK_SECONDS, FloatArray, IntArray
 
 if TYPE_CHECKING:

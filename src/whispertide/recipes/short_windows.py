@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.search import DecodeRequest
 from whispertide.methods.attention.grounded import Grounded
 from whispertide.methods.attention.tide import Tide
+from whispertide.model.engine import DecodeRequest
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none
 from whispertide.recipes.recipe import Recipe

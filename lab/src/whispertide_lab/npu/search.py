@@ -15,9 +15,10 @@ from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, SearchResult, Steps, run_search
+from whispertide.decoding.search import Guard, SearchResult, Steps, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import GraphError, OptionError
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.types import FloatArray
 from whispertide_lab.npu.chunk_runs import ChunkOutput, ChunkRequest, ChunkRun
 from whispertide_lab.npu.chunks import Chunk, UnrolledLayout

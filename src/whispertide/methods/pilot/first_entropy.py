@@ -10,7 +10,8 @@ import numpy as np
 
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import log_softmax
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Search, SearchResult, Verdict
+from whispertide.decoding.search import Search, SearchResult, Verdict
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 
 
 class FirstEntropy:
