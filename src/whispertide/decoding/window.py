@@ -32,14 +32,13 @@ if TYPE_CHECKING:
 class WindowResult:
     """The transcript of one window, and its cost.
 
-    tokens    as sampled, timestamps included, without end of text; `logprobs` belongs to them
+    tokens    as sampled, timestamps included, without end of text
     text      stripped
     segmentation   the segments, in samples from the window's start
     steps    over all attempts
     """
 
     tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
     text: str
     segmentation: Segmentation
     avg_logprob: float
@@ -96,7 +95,6 @@ def decode_window(
         text = tokenizer.decode(tokens).strip()
         return WindowResult(
             tokens=tokens,
-            logprobs=found.best.logprobs[: len(tokens)],
             text=text,
             segmentation=split_segments(tokens, tokenizer.timestamp_begin, samples),
             avg_logprob=found.best.avg_logprob,
