@@ -114,8 +114,8 @@ def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Rout
     return [
         Route("/models", _guard(access, rest.models)),
         Route("/models/{model:path}", _guard(access, rest.models)),
-        Route("/audio/transcriptions", _guard(access, rest.transcriptions), methods=["POST"]),
-        Route("/audio/translations", _guard(access, rest.translations), methods=["POST"]),
+        Route("/audio/transcriptions", _guard(access, partial(rest.transcription, "transcribe")), methods=["POST"]),
+        Route("/audio/translations", _guard(access, partial(rest.transcription, "translate")), methods=["POST"]),
         Route("/realtime/client_secrets", _guard(access, keys.client_secrets), methods=["POST"]),
         Route("/realtime/transcription_sessions", _guard(access, keys.transcription_sessions), methods=["POST"]),
     ]

@@ -21,7 +21,6 @@ from whispertide.server.broadcasts import Broadcasts
 from whispertide.server.client import STOPPING, Client
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
-from whispertide.server.intents import intents_of
 from whispertide.server.live import LiveSession
 from whispertide.server.load import Load
 from whispertide.server.logs import SaidInLog
@@ -96,7 +95,7 @@ class Hub:
             recipe,
             options,
             version=version,
-            intents=intents_of(understands),
+            intents=() if understands is None else understands.checkpoint.vocabulary.intents,
             translations=self.translations,
         )
         check_usual(self.info.models, options.text)
