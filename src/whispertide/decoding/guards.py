@@ -18,20 +18,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from whispertide.checkpoint.generation import Head
+from whispertide.checkpoint.tokenizer import KindOf
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import MEDIAN_WIDTH, median_filter
 from whispertide.errors import OptionError
+from whispertide.model.whisper import WhisperModel
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import KindOf
-    from whispertide.model.whisper import WhisperModel
-
 
 # A loop: so many copies in a row, that make up so many tokens, of an n-gram of so many tokens at most. Four copies of
 # more do not fit into a window's 224.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -24,12 +24,10 @@ from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.decoding.word_repairs import SpokenSegment
 from whispertide.features import Features, padded
+from whispertide.model.engine import Encoded
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
 
 _SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 _MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard

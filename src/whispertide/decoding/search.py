@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from whispertide.model.engine import DecodeOutput, DecoderRun
+from whispertide.decoding.key_terms import Place
+from whispertide.model.engine import DecodeOutput, DecoderRun, Piece
 from whispertide.model.engine import DecodeRequest as DecodeRequest  # some look for it here
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.decoding.key_terms import Place
-    from whispertide.model.engine import Piece
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from whispertide.decoding.alignment import locate_words
 from whispertide.decoding.draft import Draft, Reference
@@ -20,12 +19,10 @@ from whispertide.decoding.segments import Segmentation, TimedSegment, split_segm
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import whole_characters
 from whispertide.decoding.word_repairs import SpokenSegment, place_words, within
+from whispertide.model.engine import Encoded
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, Task
 from whispertide.types import FRAME_SAMPLES
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
 
 
 @dataclass(frozen=True, slots=True)

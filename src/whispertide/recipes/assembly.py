@@ -6,7 +6,6 @@ sessions, so any number of sessions can share it (one call at a time).
 """
 
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.truncation import TruncationDetector
 from whispertide.methods.pilot.offramp import Hybrid
 from whispertide.methods.short.hush import HushWord, suffix_for
+from whispertide.model.whisper import WhisperModel
 from whispertide.recipes.allocation import Allocation, split_evenly
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
@@ -21,10 +21,6 @@ from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.stages import SerialExecutor
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
-
 
 ExecutorKey = tuple[Framing, bool, Hybrid | None]
 
@@ -34,7 +30,7 @@ _MOST = 32  # executors that are kept for further sessions of like settings
 class Executors:
     """The executors of one model, each for all sessions of like settings. Any number of threads may ask at once."""
 
-    def __init__(self, model: "WhisperModel", hush: HushWord | None) -> None:
+    def __init__(self, model: WhisperModel, hush: HushWord | None) -> None:
         """`hush` as for `make_executor`."""
         self._model = model
         self._hush = hush
@@ -56,7 +52,7 @@ class Executors:
 
 
 def make_executor(
-    model: "WhisperModel",
+    model: WhisperModel,
     recipe: Recipe,
     hush: HushWord | None = None,
     allocation: Allocation | None = None,
@@ -83,7 +79,7 @@ def make_executor(
 
 
 def _resources(
-    model: "WhisperModel", recipe: Recipe, hush: HushWord | None, allocation: Allocation | None
+    model: WhisperModel, recipe: Recipe, hush: HushWord | None, allocation: Allocation | None
 ) -> RoundResources:
     encoder = None
     if allocation is not None:
@@ -96,7 +92,7 @@ def _resources(
     return RoundResources(model, frame, suffix, detector, encoder=encoder)
 
 
-def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":
+def _views(model: WhisperModel, allocation: Allocation) -> tuple[WhisperModel, WhisperModel]:
     """The model for the encoder's place and for the decoder's; serially that is one."""
     encoder = model.view(allocation.encoder.engine(model.options))
     decoder = encoder if allocation.decoder is None else model.view(allocation.decoder.engine(model.options))

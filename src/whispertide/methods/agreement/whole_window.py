@@ -5,19 +5,15 @@ What local agreement needs. Knows the model and the framing, nothing of policies
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
 from whispertide.decoding.search import Guard
-from whispertide.model.engine import EncoderState
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.resources import EncodedWindow, RoundResources
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
 from whispertide.types import FloatArray, Span, Word
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,7 @@ class WholeWindow:
         return result_of(resources, plan, heard, language, costs, len(tokens))
 
 
-def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> list[int]:
+def _context(model: WhisperModel, plan: RoundPlan, options: DecodeOptions) -> list[int]:
     """The user's own prompt, then what was said before the window, as tokens."""
     previous = plan.prompt if options.condition_on_previous_text is not False else ""
     text = " ".join(part for part in (options.prompt.strip(), previous.strip()) if part)
@@ -106,7 +102,7 @@ def _opened(opening: EncodedWindow, frame: Frame) -> Frame:
     """`frame`, but the first window is encoded already."""
     there = [opening.encoded]
 
-    def encode(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def encode(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         return there.pop() if there else frame(model, mel, taps=taps)
 
     return encode
