@@ -5,8 +5,6 @@ reference for the streaming recipes and what `whispertide transcribe FILE` runs.
 transcribe.py, without its hallucination skipping.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 

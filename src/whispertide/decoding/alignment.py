@@ -4,8 +4,6 @@ The run over `sot ... no_timestamps, text ..., eot` gives the attention; row k o
 *predicts* text token k. Times are in samples. Source: openai/whisper, timing.py (`find_alignment`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ stream the language changes between turns alone, and only for one that is certai
 Source: `detect_language` in openai/whisper, decoding.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ but one decode may leave the rest of a window for the next). How audio becomes e
 business. Source: the loop of `transcribe` in openai/whisper, transcribe.py, without its hallucination skipping.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ anything. Source: `DecodingTask._get_initial_tokens` in openai/whisper, decoding
 never cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ probabilities and therefore needs the logits. This module knows nothing of audio
 Source: `SuppressBlank`, `SuppressTokens` and `ApplyTimestampRules` in openai/whisper, decoding.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

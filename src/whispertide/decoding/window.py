@@ -4,8 +4,6 @@
 not where the window lies in the audio. Source: `DecodingTask.run` in openai/whisper, decoding.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The entropy of one prediction is what an exit of DeeBERT looks at (arXiv 2004.12
 tokens; the first is the one that a search knows before any other, and the only one that a classifier would have.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from whispertide.decoding.prompt import Prompt
