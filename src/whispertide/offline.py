@@ -5,11 +5,8 @@ reference for the streaming recipes and what `whispertide transcribe FILE` runs.
 transcribe.py, without its hallucination skipping.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +16,9 @@ from whispertide.decoding.language import choose_language
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, pad_or_trim
 from whispertide.decoding.voice import Voice
 from whispertide.features import Features
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, SAMPLE_RATE, FloatArray, Span
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 __all__ = ["Features", "Heard", "OfflineSegment", "hear", "transcribe_blocks", "transcribe_heard"]
 

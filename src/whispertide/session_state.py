@@ -7,7 +7,7 @@ is left out, put off or settled first (`SessionState.filter_commit`). Time is in
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.errors import OptionError
@@ -15,22 +15,12 @@ from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
 from whispertide.punctuation import ends_sentence, may_stand
 from whispertide.recipes.recipe import Recipe, divided
-from whispertide.speakers.track import TrackState
+from whispertide.speakers.track import SpeakerTrack, TrackState
 from whispertide.streaming.repetition import BEFORE, CONTEXT, cut_loops, normalise, without_unlikely
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.streaming.turn_state import PlannedRound, TurnState, Utterance
 from whispertide.types import Word, goes_on, join_words, seconds
-
-
-class Labels(Protocol):
-    """Says whose words they are (`speakers.track`)."""
-
-    def label(self, words: Iterable[Word]) -> tuple[Word, ...]:
-        """The words with the numbers of their voices, as far as these are known."""
-
-    def is_settled(self, word: Word) -> bool:
-        """True if more audio will hardly change the word's label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +112,7 @@ def _hold_back(utterance: Utterance, commit: Commit, *, certain: bool, is_last: 
     return replace(commit, confirmed=(), closing=None, hypothesis=() if is_last else (*words, *commit.hypothesis))
 
 
-def _await_labels(utterance: Utterance, commit: Commit, labels: Labels, *, is_last: bool) -> Commit:
+def _await_labels(utterance: Utterance, commit: Commit, labels: SpeakerTrack, *, is_last: bool) -> Commit:
     """Words wait until their labels are settled, as these stand once they are confirmed."""
     words = (*utterance.unsettled, *commit.confirmed)
     count = (
@@ -208,7 +198,7 @@ class SessionState:
         verdict: Commit,
         *,
         gated: bool,
-        labels: Labels | None = None,
+        labels: SpeakerTrack | None = None,
     ) -> None:
         """A policy's verdict on a result becomes words: the only place where anything is confirmed. `labels` says whose
         they are.
@@ -228,7 +218,7 @@ class SessionState:
             self.show(self.transcript.drop_hypothesis(), planned.at, stats=stats)
 
     def filter_commit(
-        self, verdict: Commit, result: RoundResult[Any], *, gated: bool, labels: Labels | None = None
+        self, verdict: Commit, result: RoundResult[Any], *, gated: bool, labels: SpeakerTrack | None = None
     ) -> Commit:
         """The verdict without words that are unlikely where it is noisy, or that may be a click, or whose `labels` are
         not settled, and without loops in the guess; with the mark that was left to what follows. The state notes what

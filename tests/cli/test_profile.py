@@ -145,12 +145,15 @@ def test_a_session_computes_where_the_profile_says(cache: Path, model: WhisperMo
     executor: Any = transcriber.session(WHOLE.replace(executor="auto")).executor
     assert isinstance(executor, PipelinedExecutor)
     stages: Any = executor.stages
-    assert (stages.resources.encodes.options.threads, stages.model.options.threads) == (2, 1)
-    assert stages.resources.encodes.engine is not stages.model.engine
+    assert (stages.resources.encodes.options.threads, stages.resources.model.options.threads) == (2, 1)
+    assert stages.resources.encodes.engine is not stages.resources.model.engine
     assert transcriber.session(WHOLE.replace(executor="pipelined")).executor is executor
     executor = transcriber.session(TIDE.replace(executor="auto")).executor
     assert isinstance(executor, SerialExecutor)
-    assert (executor.model.options.threads, executor.resources.encodes is executor.model) == (1, True)
+    assert (executor.resources.model.options.threads, executor.resources.encodes is executor.resources.model) == (
+        1,
+        True,
+    )
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from whispertide.decoding.alignment import chosen_probabilities, locate_words
-from whispertide.decoding.search import DecodeOutput, DecodeRequest
 from whispertide.decoding.token_words import WordTiming
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.types import FRAME_SAMPLES
 
 

@@ -37,8 +37,7 @@ class TestDecoding:
         model = telling(WALK)
         found = decoded(model)
         assert (found.tokens, found.text, found.temperature, found.stop) == (TOKENS, "we walk home", 0.0, "end_of_text")
-        assert len(found.logprobs) == 5
-        assert found.avg_logprob == pytest.approx(sum(found.logprobs) / 6, abs=1e-4)
+        assert -1e-3 < found.avg_logprob < 0
         assert 0 < found.no_speech_prob < 1e-6
         assert found.compression_ratio == 12 / 20
         assert found.segments == (TimedSegment(0, 80 * FRAME_SAMPLES, TOKENS),)
@@ -61,7 +60,6 @@ class TestDecoding:
         found = decoded(model, once, language="ja")
         assert found.text == said[: (most - timestamps) // 2]
         assert found.tokens == tuple(token for token, _ in told[: 2 * len(found.text) + timestamps])
-        assert len(found.logprobs) == len(found.tokens)
 
     def test_what_is_fed_first(self) -> None:
         model = telling(WORDS)

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from whispertide.dictation.chords import Chord
-from whispertide.dictation.commands import Commands, Insert, Keys, Scratch, Stop, read_commands, squeezed
+from whispertide.dictation.commands import Commands, Insert, Keys, Scratch, Stop, read_commands
 from whispertide.errors import OptionError
+from whispertide.streaming.repetition import normalise
 
 
 @pytest.fixture
@@ -14,7 +15,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_built_in_ones() -> None:
     found = [
-        Commands().find(squeezed(phrase)) for phrase in ("New line", "new paragraph", "Scratch that", "stop dictation")
+        Commands().find(normalise(phrase)) for phrase in ("New line", "new paragraph", "Scratch that", "stop dictation")
     ]
     assert found == [Insert("\n"), Insert("\n\n"), Scratch(), Stop()]
 

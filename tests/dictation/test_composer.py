@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 
 from each_row import each_row
 from whispertide.dictation.chords import parse_chord
-from whispertide.dictation.commands import BUILT_IN, Command, Commands, Insert, Keys, Scratch, squeezed
+from whispertide.dictation.commands import BUILT_IN, Command, Commands, Insert, Keys, Scratch
 from whispertide.dictation.composer import Composer
 from whispertide.dictation.strokes import Erase, Press, Stroke, Type
+from whispertide.streaming.repetition import normalise
 
 PAUSE = "|"
 MORE: dict[str, Command] = {
@@ -16,7 +17,7 @@ MORE: dict[str, Command] = {
     "new tab": Keys((parse_chord("ctrl+t"),)),
     "let's go": Insert("!"),
 }
-MINE = Commands({**BUILT_IN, **{squeezed(phrase): command for phrase, command in MORE.items()}})
+MINE = Commands({**BUILT_IN, **{normalise(phrase): command for phrase, command in MORE.items()}})
 
 
 def show(screen: str, strokes: list[Stroke]) -> str:

@@ -134,7 +134,7 @@ VALUES = np.arange(3 * 2 * 5 * 4, dtype=np.float32).reshape(3, 2, 5, 4)
 
 def test_a_cache_begins_with_one_row_of_nothing() -> None:
     empty = KVCache.empty(MINI)
-    assert (empty.rows, empty.length, len(empty.keys), len(empty.values)) == (1, 0, 2, 2)
+    assert (empty.keys[0].shape()[0], empty.length, len(empty.keys), len(empty.values)) == (1, 0, 2, 2)
     assert empty.keys[0].shape() == [1, MINI.n_text_head, 0, 64]
 
 

@@ -116,16 +116,7 @@ def test_executors_are_made_for_the_recipe() -> None:
 DETECTING = get_recipe("simulstreaming").replace(truncate="detector", framing="bare")
 
 
-def test_a_detector_may_be_given() -> None:
-    class Given:
-        def fires(self, hidden: object) -> bool:
-            return True
-
-    given = Given()
-    model = nano()
-    executor = make_executor(model, DETECTING, given)
-    assert isinstance(executor, SerialExecutor)
-    assert executor.resources.detector is given
+def test_an_executor_with_a_detector_is_for_nobody_without_one() -> None:
     assert executor_key(DETECTING) != executor_key(DETECTING.replace(truncate="none"))
 
 

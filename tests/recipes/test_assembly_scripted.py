@@ -11,6 +11,7 @@ from scripted_model import ScriptedModel, by_window, multilingual, story, tellin
 from whispertide.decoding.draft import Reference
 from whispertide.errors import OptionError
 from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
+from whispertide.methods.attention.truncation import TruncationDetector
 from whispertide.methods.short.hush import HushWord
 from whispertide.options import DecodeOptions
 from whispertide.recipes.allocation import Allocation, Placement
@@ -249,13 +250,13 @@ class TestMaking:
     def test_each_policy_has_its_kind_with_the_framing_of_the_recipe(self) -> None:
         executor, model = self.make(PLAIN)
         assert isinstance(executor, SerialExecutor)
-        assert [id(executor.model), id(executor.resources.encodes)] == [id(model)] * 2
+        assert [id(executor.resources.model), id(executor.resources.encodes)] == [id(model)] * 2
         assert executor.resources.frame == PAD30
         assert executor.resources.suffix is None
         for policy in ("align-att", "grounded"):
             executor, model = self.make(PLAIN.replace(policy=policy, framing="bare"))
             assert isinstance(executor, SerialExecutor)
-            assert [id(executor.model), id(executor.resources.encodes)] == [id(model)] * 2
+            assert [id(executor.resources.model), id(executor.resources.encodes)] == [id(model)] * 2
             assert executor.resources.frame == BARE
             assert (executor.resources.suffix, executor.resources.detector) == (None, None)
         assert model.decoders == []  # nothing is opened before it is needed
@@ -277,10 +278,11 @@ class TestMaking:
         piped, _ = self.make(PLAIN, allocation=Allocation(CPU, CPU))
         assert piped.begin(plan, audio, options).result().heard == serial.run(plan, audio, options).heard
 
-    def test_a_detector_counts_where_the_recipe_wants_one(self) -> None:
-        given = object()
-        executor, _ = self.make(PLAIN.replace(policy="align-att", truncate="detector"), detector=given)
-        assert executor.resources.detector is given
+    def test_there_is_a_detector_where_the_recipe_wants_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = object()
+        monkeypatch.setattr(TruncationDetector, "of_checkpoint", lambda _: found)
+        executor, _ = self.make(PLAIN.replace(policy="align-att", truncate="detector"))
+        assert executor.resources.detector is found
 
     @pytest.mark.parametrize("policy", ["local-agreement", "align-att"])
     def test_stages_compute_where_they_are_told(self, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,9 +295,9 @@ class TestMaking:
         monkeypatch.setattr(ScriptedModel, "view", view)
         executor, _ = self.make(PLAIN.replace(policy=policy), allocation=Allocation(Placement("cpu", 3)))
         assert asked == [("cpu", 3)]
-        assert executor.resources.encodes is executor.model
+        assert executor.resources.encodes is executor.resources.model
         assert len(executor.resources.encodes.mels) == 1  # its graphs were opened
-        assert len(executor.model.decoders) == 1
+        assert len(executor.resources.model.decoders) == 1
 
     def test_a_pipeline_has_two_places(self, monkeypatch: pytest.MonkeyPatch) -> None:
         views: list[ScriptedModel] = []

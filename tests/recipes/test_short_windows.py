@@ -7,10 +7,10 @@ import pytest
 
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
-from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import OptionError
 from whispertide.methods.attention.steadiness import read_curve
 from whispertide.methods.attention.tide import Tide
+from whispertide.model.engine import DecodeRequest
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, remember, shipped_for

@@ -242,14 +242,14 @@ async def test_one_session_is_not_durable_while_others_are(nats: Nats) -> None:
                 await other.send(SILENCE)
                 await accepted(other, 16_000)
                 assert not journal.failing
-                assert not hub.is_durable(hub.sessions[session])
+                assert hub.outage(hub.sessions[session])
                 # what it was told while the journal failed may be on its way to the journal
-                while not hub.is_durable(hub.sessions[other.said("session")[0]["session"]]):
+                while hub.outage(hub.sessions[other.said("session")[0]["session"]]):
                     await asyncio.sleep(0.01)
-                assert not hub.is_durable(hub.sessions[session])
+                assert hub.outage(hub.sessions[session])
             mended.set()
             await accepted(one, 5 * 16_000)
-        while not hub.is_durable(hub.sessions[session]):
+        while hub.outage(hub.sessions[session]):
             await asyncio.sleep(0.01)
         await goes_on_elsewhere(one, nats)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from whispertide.decoding.rules import Vocabulary, log_softmax
-from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
-from whispertide.model.engine import Encoded
+from whispertide.graphs.contract import TOP
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.types import FloatArray, IntArray
 
 # A vocabulary in miniature, laid out as Whisper's: text, end of text, specials, timestamps.
@@ -72,9 +72,6 @@ class ScriptedDecoder:
         assert drop <= self.requests[-1].draft  # only these were said to be a guess
         assert all(len(row) >= drop for row in self.cache)
         self.cache = [row[: len(row) - drop] for row in self.cache]
-
-    def hear(self, encoded: Encoded) -> None:
-        raise AssertionError("a search does not change the audio that it hears")
 
 
 def _top(logprobs: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from whispertide.decoding.rules import Vocabulary, best, log_softmax
-from whispertide.decoding.search import DecodeRequest, DecoderRun
-from whispertide.model.engine import required
+from whispertide.model.engine import DecodeRequest, DecoderRun, required
 from whispertide.types import FloatArray
 from whispertide_lab.npu.chunk_runs import ChunkOutput, ChunkRequest
 

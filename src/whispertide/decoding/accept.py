@@ -5,8 +5,6 @@ Beam search has patience (arXiv 2204.05424); greedy search is a beam of one. The
 may be fewer rows than beams.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol

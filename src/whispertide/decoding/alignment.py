@@ -4,22 +4,15 @@ The run over `sot ... no_timestamps, text ..., eot` gives the attention; row k o
 *predicts* text token k. Times are in samples. Source: openai/whisper, timing.py (`find_alignment`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.search import DecodeRequest
 from whispertide.decoding.token_words import WordTiming, sharpen, warp, word_timings
-from whispertide.model.engine import required
+from whispertide.model.engine import DecodeRequest, Encoded, required
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import Task
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
 
 
 def locate_words(

@@ -3,8 +3,6 @@
 Without a rule it is. Knows nothing of probabilities: a search asks where end of text would be its next token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Source: `decode_with_fallback` and the no-speech check of openai/whisper, transc
 works.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Protocol, TypeVar

@@ -18,39 +18,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from whispertide.checkpoint.generation import Head
+from whispertide.checkpoint.tokenizer import KindOf
 from whispertide.decoding.search import Guard
 from whispertide.decoding.token_words import MEDIAN_WIDTH, median_filter
 from whispertide.errors import OptionError
+from whispertide.model.whisper import WhisperModel
 from whispertide.types import FloatArray
 
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import KindOf
-    from whispertide.model.whisper import WhisperModel
+# A loop: so many copies in a row, that make up so many tokens, of an n-gram of so many tokens at most. Four copies of
+# more do not fit into a window's 224.
+_COPIES, _RUN, _LONGEST = 4, 12, 40
+_KEPT = 2  # copies of a loop
 
 
 @dataclass(frozen=True, slots=True)
 class RepetitionGuard:
-    """Stops when the text ends in many copies of one n-gram, and keeps the first `keep` of them.
+    """Stops when the text ends in many copies of one n-gram, and keeps the first two of them.
 
-    People do say "no, no, no, no" and repeat a line of a song, so it takes at least `copies` copies in a row that
-    make up at least `run` tokens: twelve times one token, four times three tokens. Tokens from `text_end` on
-    (end of text, timestamps) do not count: a loop is a loop whatever times the model gives it.
+    People do say "no, no, no, no" and repeat a line of a song, so it takes at least four copies in a row that make up
+    at least twelve tokens: twelve times one token, four times three tokens. Tokens from `text_end` on (end of text,
+    timestamps) do not count: a loop is a loop whatever times the model gives it.
     """
 
     text_end: int
-    copies: int = 4
-    run: int = 12
-    longest: int = 40  # tokens in an n-gram; four copies of more do not fit into a window's 224
-    keep: int = 2
-
-    def __post_init__(self) -> None:
-        if self.copies < 2 or not 1 <= self.keep < self.copies:
-            raise OptionError(f"expected copies >= 2 and 1 <= keep < copies; got {self.copies} and {self.keep}")
 
     def check(self, tokens: Sequence[int], attention: FloatArray | None = None, logprob: float = 0) -> int | None:
         """The number of `tokens` to keep if they end in a loop, else None. Nothing else is looked at."""
@@ -59,11 +54,11 @@ class RepetitionGuard:
         places = [place for place, token in enumerate(tokens) if token < self.text_end]
         text = [tokens[place] for place in places]
         # The shortest first, because twelve times one token is six times two as well.
-        for size in range(1, min(self.longest, len(text) // self.copies) + 1):
-            copies = max(self.copies, -(-self.run // size))
+        for size in range(1, min(_LONGEST, len(text) // _COPIES) + 1):
+            copies = max(_COPIES, -(-_RUN // size))
             if _ends_in_copies(text, size, copies):
                 first = len(text) - size * copies
-                return places[first + size * self.keep - 1] + 1
+                return places[first + size * _KEPT - 1] + 1
         return None
 
 

@@ -17,16 +17,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import Tokenizer
 
 BONUS = 1.5  # nats for each token of a term; chosen on people's voices (lab/log)
 FARTHEST = 6.0  # nats; a term is not tried where its first token falls further short of the likeliest

@@ -5,24 +5,16 @@ stream the language changes between turns alone, and only for one that is certai
 Source: `detect_language` in openai/whisper, decoding.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whispertide.decoding.rules import log_softmax
-from whispertide.decoding.search import DecodeRequest
 from whispertide.errors import UnknownLanguageError
-from whispertide.model.engine import required
+from whispertide.model.engine import DecodeRequest, Encoded, required
+from whispertide.model.whisper import WhisperModel
 from whispertide.types import SAMPLE_RATE
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
-
 
 # With real base the wrong languages of speech's first two seconds have up to 0.8; from three on they are rare
 # (lab/log).

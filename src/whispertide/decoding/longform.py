@@ -5,13 +5,11 @@ but one decode may leave the rest of a window for the next). How audio becomes e
 business. Source: the loop of `transcribe` in openai/whisper, transcribe.py, without its hallucination skipping.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -25,12 +23,10 @@ from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
 from whispertide.decoding.word_repairs import SpokenSegment
 from whispertide.features import Features, padded
+from whispertide.model.engine import Encoded
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
 
 _SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 _MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard

@@ -5,18 +5,12 @@ anything. Source: `DecodingTask._get_initial_tokens` in openai/whisper, decoding
 never cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.errors import OptionError
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint.tokenizer import Tokenizer
-    from whispertide.options import DecodeOptions
-
+from whispertide.options import DecodeOptions
 
 MARGIN_TOKENS = 20  # of the text context that prompt and prefix leave to what is decoded, at least
 

@@ -7,27 +7,23 @@ probabilities and therefore needs the logits. This module knows nothing of audio
 Source: `SuppressBlank`, `SuppressTokens` and `ApplyTimestampRules` in openai/whisper, decoding.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.tokenizer import Tokenizer
 from whispertide.decoding.key_terms import KeyTerms, Place, key_terms
 from whispertide.decoding.prompt import Prompt
-from whispertide.decoding.search import TOP, DecodeOutput, DecodeRequest
 from whispertide.errors import OptionError
-from whispertide.model.engine import required
+from whispertide.graphs.contract import TOP
+from whispertide.model.engine import DecodeOutput, DecodeRequest, required
+from whispertide.model.whisper import WhisperModel
+from whispertide.options import DecodeOptions
 from whispertide.types import CHUNK_SECONDS, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint import Checkpoint
-    from whispertide.checkpoint.tokenizer import Tokenizer
-    from whispertide.model.whisper import WhisperModel
-    from whispertide.options import DecodeOptions
 
 Range = tuple[int, int]  # half-open range of token ids
 

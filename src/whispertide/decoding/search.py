@@ -11,38 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from whispertide.graphs.contract import TOP
-from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun
+from whispertide.decoding.key_terms import Place
+from whispertide.model.engine import DecodeOutput, DecoderRun, Piece
+from whispertide.model.engine import DecodeRequest as DecodeRequest  # some look for it here
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.decoding.key_terms import Place
-    from whispertide.model.engine import Piece
-
-__all__ = [
-    "NO_STEPS",
-    "TOP",
-    "Cost",
-    "DecodeOutput",
-    "DecodeRequest",
-    "DecoderRun",
-    "Guard",
-    "Hypothesis",
-    "Hypothesized",
-    "Search",
-    "SearchResult",
-    "Stage",
-    "Steps",
-    "StopReason",
-    "Verdict",
-    "joined",
-    "run_search",
-    "truncation",
-]
 
 
 @dataclass(frozen=True, slots=True)

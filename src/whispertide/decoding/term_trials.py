@@ -5,8 +5,6 @@ granted token by token, so that guards see every one. A trial costs a run, and n
 the draft of an earlier round has the terms that were found then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from whispertide.decoding.key_terms import TRIED, KeyTerms, Place

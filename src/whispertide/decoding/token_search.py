@@ -11,8 +11,6 @@ Source of the narrow search: WhisperFlow (arXiv 2412.11272), whose code samples 
 word, and never gets narrow again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -7,8 +7,6 @@ three times. Of silence it makes words. Arithmetic on times; knows no model and 
 windows end are those of faster-whisper's `vad_filter` (vad.py).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

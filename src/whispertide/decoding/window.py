@@ -4,11 +4,8 @@
 not where the window lies in the audio. Source: `DecodingTask.run` in openai/whisper, decoding.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from whispertide.decoding.alignment import locate_words
 from whispertide.decoding.draft import Draft, Reference
@@ -20,26 +17,23 @@ from whispertide.decoding.segments import Segmentation, TimedSegment, split_segm
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import whole_characters
 from whispertide.decoding.word_repairs import SpokenSegment, place_words, within
+from whispertide.model.engine import Encoded
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, Task
 from whispertide.types import FRAME_SAMPLES
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
 
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
     """The transcript of one window, and its cost.
 
-    tokens    as sampled, timestamps included, without end of text; `logprobs` belongs to them
+    tokens    as sampled, timestamps included, without end of text
     text      stripped
     segmentation   the segments, in samples from the window's start
     steps    over all attempts
     """
 
     tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
     text: str
     segmentation: Segmentation
     avg_logprob: float
@@ -96,7 +90,6 @@ def decode_window(
         text = tokenizer.decode(tokens).strip()
         return WindowResult(
             tokens=tokens,
-            logprobs=found.best.logprobs[: len(tokens)],
             text=text,
             segmentation=split_segments(tokens, tokenizer.timestamp_begin, samples),
             avg_logprob=found.best.avg_logprob,

@@ -9,7 +9,6 @@ Phrases are compared by their letters and digits alone, whatever the case: "Newl
 """
 
 import tomllib
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from whispertide.dictation.chords import Chord, parse_chord
 from whispertide.dictation.strokes import composed
 from whispertide.errors import OptionError
+from whispertide.streaming.repetition import normalise
 
 _EXPECTED = (
     'expected a text ("..."), { keys = "ctrl+t" }, { action = "scratch" }, { action = "stop" }, or false for no command'
@@ -53,29 +53,23 @@ Command = Insert | Keys | Scratch | Stop
 _ACTIONS: Mapping[str, Command] = MappingProxyType({"scratch": Scratch(), "stop": Stop()})
 
 
-def squeezed(phrase: str) -> str:
-    """The letters and digits of a phrase in one case, without what is between them."""
-    folded = unicodedata.normalize("NFKC", phrase).casefold()
-    return "".join(sign for sign in folded if sign.isalnum() or unicodedata.category(sign).startswith("M"))
-
-
 _ENGLISH: Mapping[str, Command] = {
     "new line": Insert("\n"),
     "new paragraph": Insert("\n\n"),
     "scratch that": Scratch(),
     "stop dictation": Stop(),
 }
-BUILT_IN: Mapping[str, Command] = MappingProxyType({squeezed(phrase): command for phrase, command in _ENGLISH.items()})
+BUILT_IN: Mapping[str, Command] = MappingProxyType({normalise(phrase): command for phrase, command in _ENGLISH.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """The commands by their phrases, as `squeezed` gives them."""
+    """The commands by their phrases, as `normalise` gives them."""
 
     phrases: Mapping[str, Command] = field(default_factory=lambda: BUILT_IN)
 
     def find(self, phrase: str) -> Command | None:
-        """The command of a squeezed phrase; None: it is none."""
+        """The command of a normalised phrase; None: it is none."""
         return self.phrases.get(phrase)
 
     def may_begin(self, phrase: str) -> bool:
@@ -113,7 +107,7 @@ def read_commands(path: Path) -> Commands:
 
 
 def _key(phrase: str, written: Mapping[str, str]) -> str:
-    key = squeezed(phrase)
+    key = normalise(phrase)
     if not key:
         raise OptionError("expected a phrase of words; there is no letter or digit in it")
     if (other := written.get(key)) is not None:

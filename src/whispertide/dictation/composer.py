@@ -13,7 +13,7 @@ It works character by character, so how words arrive in events changes nothing. 
 
 from dataclasses import dataclass, field, replace
 
-from whispertide.dictation.commands import Command, Commands, Insert, Keys, Scratch, Stop, squeezed
+from whispertide.dictation.commands import Command, Commands, Insert, Keys, Scratch, Stop
 from whispertide.dictation.strokes import Erase, Press, Stroke, Type, composed
 from whispertide.punctuation import (
     CHINESE_OR_JAPANESE,
@@ -23,6 +23,7 @@ from whispertide.punctuation import (
     SENTENCE_ENDS,
     ends_sentence,
 )
+from whispertide.streaming.repetition import normalise
 
 _MARKS = (*SENTENCE_ENDS, *CLAUSE_ENDS)
 _FULL_WIDTH_MARKS = (*FULL_WIDTH_ENDS, *"、，；：")  # after them no space tells that the part is over
@@ -120,7 +121,7 @@ class Composer:
     def _may_be_command(self) -> bool:
         body = self.part.strip().lstrip(_OPENING).lstrip()
         said = body.rstrip("".join((*_MARKS, *CLOSING)))
-        phrase, tail = squeezed(said), body[len(said) :]
+        phrase, tail = normalise(said), body[len(said) :]
         if any(mark in said for mark in _MARKS):
             return False
         if any(mark in tail for mark in _MARKS):  # after it no word follows in the same part
@@ -129,7 +130,7 @@ class Composer:
 
     def _end_part(self) -> None:
         if self.undecided:
-            command = self.commands.find(squeezed(self.part))
+            command = self.commands.find(normalise(self.part))
             if command is None:
                 self._write(self.part)
             else:

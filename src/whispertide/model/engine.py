@@ -130,11 +130,6 @@ class DecoderRun(Protocol):
     def rewind(self, drop: int) -> None:
         """Forget the newest `drop` positions of every row."""
 
-    def hear(self, encoded: Encoded) -> None:
-        """Attend to `encoded` from now on, which may be longer or other audio. The cache stays: what was fed before
-        keeps what it heard then.
-        """
-
 
 class Engine(Protocol):
     """Computes one model. Any engine's decoder takes any engine's windows."""

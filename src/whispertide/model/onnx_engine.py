@@ -55,16 +55,11 @@ class KVCache:
         tensors = (onnxruntime.OrtValue.ortvalue_from_numpy(nothing),) * dims.n_text_layer
         return cls(tensors, tensors, 0)
 
-    @property
-    def rows(self) -> int:
-        """Rows in the cache."""
-        return int(self.keys[0].shape()[0])
-
     def of(self, rows: Sequence[int]) -> Self:
         """Of these rows, in this order; itself where they are its own. Only a beam whose rows move copies anything."""
         import onnxruntime
 
-        if [*rows] == [*range(self.rows)]:
+        if [*rows] == [*range(self.keys[0].shape()[0])]:
             return self
 
         def taken(tensor: Any) -> Any:
@@ -170,10 +165,6 @@ class DecoderState:
         self._decoder = decoder
         self._encoded = encoded
         self._heads = heads
-
-    def hear(self, encoded: Encoded) -> None:
-        """Attend to `encoded` from now on; the cache stays."""
-        self._encoded = in_runtime(encoded)
 
     def rewind(self, drop: int) -> None:
         """Forget the newest `drop` positions of every row."""

@@ -13,17 +13,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whispertide.checkpoint.cache import cache_path, read_note, write_note
 from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions, Precision, ProviderName
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.executors import Serial
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 FORMAT = 2
 
@@ -85,7 +83,7 @@ def split_evenly(options: EngineOptions) -> Allocation:
     return Allocation(Placement(options.provider, threads - threads // 2), Placement(options.provider, threads // 2))
 
 
-def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation | None]:
+def allocate(model: WhisperModel, recipe: Recipe) -> tuple[Recipe, Allocation | None]:
     """The recipe with the executor that it comes down to, and where its stages compute (None: as the model does).
 
     Warns where `executor=auto` finds that nothing was measured: then rounds are serial.
@@ -110,7 +108,7 @@ def allocate(model: "WhisperModel", recipe: Recipe) -> tuple[Recipe, Allocation 
     return replace(recipe, executor=Serial()), None
 
 
-def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -> Path:
+def remember(model: WhisperModel, recipe: str, measured: Sequence[Measured]) -> Path:
     """Keep what was measured with the recipe of that name; returns where. Raises `OSError`."""
     key = _key(model, recipe)
     ranked = [asdict(item) for item in sorted(measured, key=lambda item: item.delay_s)]
@@ -119,7 +117,7 @@ def remember(model: "WhisperModel", recipe: str, measured: Sequence[Measured]) -
     return path
 
 
-def recall(model: "WhisperModel", recipe: str) -> list[Measured]:
+def recall(model: WhisperModel, recipe: str) -> list[Measured]:
     """The measured allocations, best first; none if this model, precision, recipe and machine were never measured."""
     key = _key(model, recipe)
     kept = read_note(_file(key), key)
@@ -137,7 +135,7 @@ def _read(item: Any) -> Measured:
     )
 
 
-def _key(model: "WhisperModel", recipe: str) -> dict[str, Any]:
+def _key(model: WhisperModel, recipe: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "content_hash": model.content_hash,

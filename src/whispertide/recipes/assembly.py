@@ -6,7 +6,6 @@ sessions, so any number of sessions can share it (one call at a time).
 """
 
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,17 +13,14 @@ from whispertide.methods.attention.align_att import AlignAtt
 from whispertide.methods.attention.truncation import TruncationDetector
 from whispertide.methods.pilot.offramp import Hybrid
 from whispertide.methods.short.hush import HushWord, suffix_for
+from whispertide.model.whisper import WhisperModel
 from whispertide.recipes.allocation import Allocation, split_evenly
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Framing, Hush
 from whispertide.streaming.pipelined import PipelinedExecutor
 from whispertide.streaming.policy import Executor
-from whispertide.streaming.resources import RoundResources, WordEndDetector
+from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.stages import SerialExecutor
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
-
 
 ExecutorKey = tuple[Framing, bool, Hybrid | None]
 
@@ -34,7 +30,7 @@ _MOST = 32  # executors that are kept for further sessions of like settings
 class Executors:
     """The executors of one model, each for all sessions of like settings. Any number of threads may ask at once."""
 
-    def __init__(self, model: "WhisperModel", hush: HushWord | None) -> None:
+    def __init__(self, model: WhisperModel, hush: HushWord | None) -> None:
         """`hush` as for `make_executor`."""
         self._model = model
         self._hush = hush
@@ -56,15 +52,14 @@ class Executors:
 
 
 def make_executor(
-    model: "WhisperModel",
+    model: WhisperModel,
     recipe: Recipe,
-    detector: WordEndDetector | None = None,
     hush: HushWord | None = None,
     allocation: Allocation | None = None,
 ) -> Executor:
     """The executor of `recipe`; recipes of the same `executor_key` may share it.
 
-    `detector` or `hush` None: where the recipe wants one it is loaded from next to the checkpoint. Raises
+    A detector, and a `hush` that is None, are loaded from next to the checkpoint where the recipe wants one. Raises
     `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or a detector another
     model's; `OptionError` where `hush` has another length than the recipe gives.
 
@@ -73,7 +68,7 @@ def make_executor(
     """
     if allocation is None and recipe.executor.overlaps:
         allocation = split_evenly(model.options)
-    resources = _resources(model, recipe, detector, hush, allocation)
+    resources = _resources(model, recipe, hush, allocation)
     if isinstance(recipe.executor, Hybrid):
         from whispertide.methods.pilot.hybrid import hybrid_executor  # with it comes an HTTP client
 
@@ -84,11 +79,7 @@ def make_executor(
 
 
 def _resources(
-    model: "WhisperModel",
-    recipe: Recipe,
-    detector: WordEndDetector | None,
-    hush: HushWord | None,
-    allocation: Allocation | None,
+    model: WhisperModel, recipe: Recipe, hush: HushWord | None, allocation: Allocation | None
 ) -> RoundResources:
     encoder = None
     if allocation is not None:
@@ -97,12 +88,11 @@ def _resources(
     plain = model.checkpoint  # what was learned belongs to it, not to what an adapter makes of it
     encoder, model = (frame.adapted(encoder) if encoder is not None else None), frame.adapted(model)
     suffix = suffix_for(model, frame.hush_s, hush) if isinstance(frame, Hush) else None
-    if detector is None and _detects(recipe):
-        detector = TruncationDetector.of_checkpoint(plain)
+    detector = TruncationDetector.of_checkpoint(plain) if _detects(recipe) else None
     return RoundResources(model, frame, suffix, detector, encoder=encoder)
 
 
-def _views(model: "WhisperModel", allocation: Allocation) -> "tuple[WhisperModel, WhisperModel]":
+def _views(model: WhisperModel, allocation: Allocation) -> tuple[WhisperModel, WhisperModel]:
     """The model for the encoder's place and for the decoder's; serially that is one."""
     encoder = model.view(allocation.encoder.engine(model.options))
     decoder = encoder if allocation.decoder is None else model.view(allocation.decoder.engine(model.options))

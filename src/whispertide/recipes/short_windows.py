@@ -19,21 +19,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whispertide.decoding.search import DecodeRequest
 from whispertide.methods.attention.grounded import Grounded
 from whispertide.methods.attention.tide import Tide
+from whispertide.model.engine import DecodeRequest
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions
 from whispertide.recipes.calibration import Calibration, applied_or_none
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import AutoFraming, Bare, Merged, taught_framing
 from whispertide.types import CHUNK_SECONDS, N_FRAMES
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 COMFORTABLE = 0.8  # share of a step that a round may take; the rest is for the voice gate, the screen, everything else
 TOKENS_PER_S = 4.0  # of fluent speech, time marks included
@@ -116,7 +113,7 @@ def as_tuned(recipe: Recipe) -> Recipe:
     return replace(recipe, framing=Bare()) if isinstance(recipe.framing, AutoFraming) else recipe
 
 
-def measure_costs(model: "WhisperModel") -> Costs:
+def measure_costs(model: WhisperModel) -> Costs:
     """Measure the time to encode 30 s, and for a token: medians of some runs after one that does not count.
 
     What is slow by far is not repeated.

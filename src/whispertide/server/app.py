@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -71,14 +72,17 @@ def make_app(hub: Hub) -> Starlette:
 
     routes: list[BaseRoute] = [
         Route("/healthz", _health),
-        Route("/readyz", _ready(hub)),
-        Route("/metrics", _guard(access, _metrics(hub))),
-        Route("/openapi.json", _respond_with(JSONResponse(description))),
-        Route("/docs", _respond_with(HTMLResponse(page(description)))),
+        Route("/readyz", partial(_ready, hub)),
+        Route("/metrics", _guard(access, partial(_metrics, hub))),
+        Route("/openapi.json", partial(_the_same, JSONResponse(description))),
+        Route("/docs", partial(_the_same, HTMLResponse(page(description)))),
         Route("/v3/token", _guard(access, keys.token)),
-        *(WebSocketRoute(path, _socket(hub, access, protocol)) for path, protocol in PROTOCOLS.items()),
+        *(
+            WebSocketRoute(path, partial(serve_websocket, hub=hub, access=access, protocol=protocol))
+            for path, protocol in PROTOCOLS.items()
+        ),
         Route("/watch/{key}", _watch_page),
-        WebSocketRoute("/watch/{key}", _viewer(hub, access)),
+        WebSocketRoute("/watch/{key}", partial(serve_viewer, hub=hub, access=access)),
     ]
     # Before the files of the page, which know no WebSockets and would fail.
     routes.append(WebSocketRoute("/{path:path}", _nothing_here))
@@ -110,8 +114,8 @@ def _openai(access: AccessControl, rest: Rest, keys: TemporaryKeys) -> list[Rout
     return [
         Route("/models", _guard(access, rest.models)),
         Route("/models/{model:path}", _guard(access, rest.models)),
-        Route("/audio/transcriptions", _guard(access, rest.transcriptions), methods=["POST"]),
-        Route("/audio/translations", _guard(access, rest.translations), methods=["POST"]),
+        Route("/audio/transcriptions", _guard(access, partial(rest.transcription, "transcribe")), methods=["POST"]),
+        Route("/audio/translations", _guard(access, partial(rest.transcription, "translate")), methods=["POST"]),
         Route("/realtime/client_secrets", _guard(access, keys.client_secrets), methods=["POST"]),
         Route("/realtime/transcription_sessions", _guard(access, keys.transcription_sessions), methods=["POST"]),
     ]
@@ -135,25 +139,8 @@ def _guard(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     return guarded
 
 
-def _respond_with(response: Response) -> _Endpoint:
-    async def fixed(_: Request) -> Response:
-        return response
-
-    return fixed
-
-
-def _socket(hub: Hub, access: AccessControl, protocol: type[WireProtocol]) -> Callable[[WebSocket], Awaitable[None]]:
-    async def socket(websocket: WebSocket) -> None:
-        await serve_websocket(websocket, hub, access, protocol)
-
-    return socket
-
-
-def _viewer(hub: Hub, access: AccessControl) -> Callable[[WebSocket], Awaitable[None]]:
-    async def viewer(websocket: WebSocket) -> None:
-        await serve_viewer(websocket, hub, access)
-
-    return viewer
+async def _the_same(response: Response, _: Request) -> Response:
+    return response
 
 
 async def _watch_page(_: Request) -> Response:
@@ -170,31 +157,25 @@ async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def _ready(hub: Hub) -> _Endpoint:
-    async def ready(_: Request) -> Response:
-        """Answer whether new sessions are welcome."""
-        reasons = {
-            "draining": hub.draining,
-            "journal cannot be written": _journal_fails(hub),
-            "stalled": hub.stalled,
-            "full": hub.places.full,
-            "overloaded": hub.load.overloaded,
-        }
-        for reason, holds in reasons.items():
-            if holds:
-                return JSONResponse({"status": reason}, 503)
-        return JSONResponse({"status": "ready"})
-
-    return ready
+async def _ready(hub: Hub, _: Request) -> Response:
+    """Answer whether new sessions are welcome."""
+    reasons = {
+        "draining": hub.draining,
+        "journal cannot be written": _journal_fails(hub),
+        "stalled": hub.stalled,
+        "full": hub.places.full,
+        "overloaded": hub.load.overloaded,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            return JSONResponse({"status": reason}, 503)
+    return JSONResponse({"status": "ready"})
 
 
-def _metrics(hub: Hub) -> _Endpoint:
-    async def metrics(_: Request) -> Response:
-        hub.metrics.journal_failing.set(_journal_fails(hub))
-        hub.measure_waiting()
-        return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
-
-    return metrics
+async def _metrics(hub: Hub, _: Request) -> Response:
+    hub.metrics.journal_failing.set(_journal_fails(hub))
+    hub.measure_waiting()
+    return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
 
 
 def _journal_fails(hub: Hub) -> bool:

@@ -21,7 +21,6 @@ from whispertide.server.broadcasts import Broadcasts
 from whispertide.server.client import STOPPING, Client
 from whispertide.server.defaults import check_usual, choose_model, fill_changes
 from whispertide.server.floods import Floods
-from whispertide.server.intents import intents_of
 from whispertide.server.live import LiveSession
 from whispertide.server.load import Load
 from whispertide.server.logs import SaidInLog
@@ -96,7 +95,7 @@ class Hub:
             recipe,
             options,
             version=version,
-            intents=intents_of(understands),
+            intents=() if understands is None else understands.checkpoint.vocabulary.intents,
             translations=self.translations,
         )
         check_usual(self.info.models, options.text)
@@ -243,7 +242,7 @@ class Hub:
         # The inbox stays as it is: a step that runs may be taking from it.
         self.scheduler.suspend(live)
         if not live.running:  # else when the step is done
-            self._forget(live)
+            live.observers.closed(live)
         self.places.count()
         log.info("session closed", extra={"session": live.id, "audio_s": seconds(live.accepted)})
 
@@ -256,10 +255,6 @@ class Hub:
         for connection in list(self.connections):
             connection.taken_over(live)
         self.drop(live)
-
-    def is_durable(self, live: LiveSession) -> bool:
-        """True if the transcript of this session survives the server, or need not."""
-        return not self.outage(live)
 
     def outage(self, live: LiveSession) -> str:
         """Say for a client what happens to its captions while the journal cannot be written; "" while it can."""
@@ -285,7 +280,7 @@ class Hub:
             return False
         most = to_samples(self.options.limits.inbox_s)
         unsafe = live.accepted - live.safe
-        if self.journal is not None and self.journal.shared and not self.is_durable(live):
+        if self.journal is not None and self.journal.shared and self.outage(live):
             unsafe //= _PATIENCE  # it does not wait for its journal, within bounds
         return max(live.unheard, unsafe) < most and live.outbox.waiting < live.outbox.limit // 2
 
@@ -345,7 +340,7 @@ class Hub:
     def _done(self, live: LiveSession, step: Step) -> None:
         """Take in the result of a step: its events go to the outbox, then to whoever follows the session."""
         if live.id not in self.sessions:  # dropped in the meantime
-            self._forget(live)
+            live.observers.closed(live)
             return
         live.outbox.add(step.entries)
         if not step.rounds and not step.more:  # nothing was left to look at
@@ -356,9 +351,6 @@ class Hub:
         live.observers.told(live, step)
         if live.wake is not None:
             live.wake()
-
-    def _forget(self, live: LiveSession) -> None:
-        live.observers.closed(live)
 
     def measure_waiting(self) -> Waiting:
         """Measure the audio that waits, and show it in the metrics."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from whispertide.audio.buffer import AudioBuffer
 from whispertide.events import Event, Intent
 from whispertide.types import FloatArray
-from whispertide.understand.model import LateModel
 from whispertide.understand.understanding import Understanding, Understood
 
 
@@ -54,8 +53,3 @@ class Intents:
     def _event(self, understood: Understood) -> Event:
         start, end = self.start + understood.start, self.start + understood.end
         return Intent(0, end, start, end, understood.intent, understood.text, understood.perplexity, understood.final)
-
-
-def intents_of(model: LateModel | None) -> tuple[str, ...]:
-    """The names of intents that a network knows."""
-    return () if model is None else model.checkpoint.vocabulary.intents

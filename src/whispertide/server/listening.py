@@ -51,7 +51,6 @@ class Admission:
     most: int
     per_address: int = 0
     wait_s: Callable[[str], float] = _no_wait
-    turned_away: int = 0  # new ones, and those that gave way
     over: bool = False  # nothing more is accepted
     open: Counter[str] = field(default_factory=Counter)
     _idle: dict[str, OrderedDict[Peer, Callable[[], None]]] = field(default_factory=dict)
@@ -69,13 +68,10 @@ class Admission:
         """Count a connection, idle until `at_work`, if there is room for it; `shut` takes it back."""
         party = party_of(str(peer[0]))
         if self.wait_s(party) > 0:
-            self.turned_away += 1
             return False
         if self.per_address and self.open[party] >= self.per_address and not self._give_way(party):
-            self.turned_away += 1
             return False
         if self.open.total() >= self.most and not self._give_way(self._greediest()):
-            self.turned_away += 1
             return False
         self.open[party] += 1
         self._idle.setdefault(party, OrderedDict())[peer] = shut
@@ -119,7 +115,6 @@ class Admission:
             return False
         shut = self._idle[party][peer]
         self.leave(peer)  # it is as good as closed: its place is free now
-        self.turned_away += 1
         shut()
         return True
 

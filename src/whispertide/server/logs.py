@@ -14,14 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from whispertide.events import Confirmed
+from whispertide.server.live import LiveSession
 from whispertide.server.observers import Observer, Step
 from whispertide.types import join_words
-
-if TYPE_CHECKING:
-    from whispertide.server.live import LiveSession
 
 log = logging.getLogger("whispertide.server")
 
@@ -111,7 +108,7 @@ class Repeats:
 class SaidInLog(Observer["LiveSession"]):
     """Writes confirmed text to the log, for `--log-transcripts`."""
 
-    def told(self, live: "LiveSession", step: Step) -> None:
+    def told(self, live: LiveSession, step: Step) -> None:
         """Write what a step has confirmed."""
         for entry in step.entries:
             if isinstance(entry, Confirmed):

@@ -1,15 +1,11 @@
 """Metrics for `/metrics` in Prometheus' format. Each server has its own registry: several can live in a process."""
 
-from typing import TYPE_CHECKING
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from whispertide.events import Confirmed, Error, Unheard
+from whispertide.server.live import LiveSession
 from whispertide.server.observers import Observer, Step
 from whispertide.types import seconds
-
-if TYPE_CHECKING:
-    from whispertide.server.live import LiveSession
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)
 
@@ -74,7 +70,7 @@ class Metrics(Observer["LiveSession"]):
         self.unheard_audio.set(unheard_s)
         self.oldest_unheard.set(oldest_s)
 
-    def told(self, live: "LiveSession", step: Step) -> None:
+    def told(self, live: LiveSession, step: Step) -> None:
         """Count a step."""
         if step.rounds:
             self.rounds.inc()

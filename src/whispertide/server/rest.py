@@ -55,15 +55,8 @@ class Rest:
             raise HttpError(404, f"expected one of the models served; got {name!r}")
         return JSONResponse(found[0])
 
-    async def transcriptions(self, request: Request) -> Response:
-        """`POST /v1/audio/transcriptions`."""
-        return await self._answer(request, "transcribe")
-
-    async def translations(self, request: Request) -> Response:
-        """`POST /v1/audio/translations`: into English, by a multilingual model."""
-        return await self._answer(request, "translate")
-
-    async def _answer(self, request: Request, task: Task) -> Response:
+    async def transcription(self, task: Task, request: Request) -> Response:
+        """`POST /v1/audio/transcriptions`, and `…/translations` into English, by a multilingual model."""
         if self.hub.draining:
             raise _stopping()
         async with contextlib.AsyncExitStack() as stack:

@@ -60,7 +60,8 @@ class Scheduler:
         """Queue a session that has commands in its inbox."""
         # One step of a session at a time: what came in meanwhile is seen when that ends (`_tell`).
         if live.queued_at is None and not live.running and not live.ended and not live.suspended:
-            self._enqueue(live)
+            live.queued_at = self._loop.time()
+            self._queue.add(live)
             self._dispatch()
 
     def wake_soon(self, live: LiveSession) -> None:
@@ -74,10 +75,6 @@ class Scheduler:
         if live.queued_at is not None:
             self._queue.remove(live)
             live.queued_at = None
-
-    def _enqueue(self, live: LiveSession) -> None:
-        live.queued_at = self._loop.time()
-        self._queue.add(live)
 
     def _dispatch(self) -> None:
         while (live := self._next()) is not None:

@@ -24,11 +24,14 @@ does not count.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from whispertide.checkpoint import Checkpoint
 from whispertide.features import padded
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import check_choice
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.merged_padding import merge_padding
@@ -41,11 +44,6 @@ from whispertide.types import (
     SAMPLE_RATE,
     FloatArray,
 )
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint import Checkpoint
-    from whispertide.model.engine import Encoded, EncoderState
-    from whispertide.model.whisper import WhisperModel
 
 SHORTEST_HUSH_S, LONGEST_HUSH_S = 0.1, 5.0
 FRAMES_PER_S, MEL_PER_S = SAMPLE_RATE // FRAME_SAMPLES, SAMPLE_RATE // HOP_LENGTH
@@ -63,7 +61,7 @@ class Framing(Choice):
     streams: ClassVar[bool] = False
     title: ClassVar[str] = "windows as the recipe says"
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """Encode one window of normalised log-mel [n_mels, frames]; `taps`: layers whose output is wanted too."""
         raise NotImplementedError
 
@@ -77,15 +75,15 @@ class Framing(Choice):
         return seconds
 
     def after(
-        self, model: "WhisperModel", mel: FloatArray, state: "EncoderState | None", *, taps: Sequence[int] = ()
-    ) -> "Encoded":
+        self, model: WhisperModel, mel: FloatArray, state: EncoderState | None, *, taps: Sequence[int] = ()
+    ) -> Encoded:
         """Encode a window with what the round before left, and leave something for the next in `Encoded.state`.
 
         Here every window stands alone.
         """
         return self(model, mel, taps=taps)
 
-    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+    def adapted(self, model: WhisperModel) -> WhisperModel:
         """The model that the framing is for: with an adapter, where it needs one.
 
         Raises `CheckpointNotFoundError` where there is none, `CheckpointError` where it is damaged or another model's,
@@ -93,7 +91,7 @@ class Framing(Choice):
         """
         return model
 
-    def can_adapt(self, checkpoint: "Checkpoint") -> bool:
+    def can_adapt(self, checkpoint: Checkpoint) -> bool:
         """True if there is such an adapter, or none is needed."""
         return True
 
@@ -105,7 +103,7 @@ class Pad30(Framing):
     kind: ClassVar[str] = "pad30"
     title: ClassVar[str] = "30 s of padding"
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """With silence up to 30 s."""
         return model.encode(padded(mel, N_FRAMES), taps=taps)
 
@@ -121,11 +119,11 @@ class Bare(Framing):
     kind: ClassVar[str] = "bare"
     title: ClassVar[str] = "bare windows"
 
-    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+    def adapted(self, model: WhisperModel) -> WhisperModel:
         """With its adapter for short windows, where there is one."""
         return model.short
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """The audio alone; an odd last mel frame gets one of zeros, because the encoder takes them in pairs."""
         return model.encode(_with_zeros(mel, mel.shape[1] + mel.shape[1] % 2), taps=taps)
 
@@ -138,7 +136,7 @@ class Buckets(Framing):
     title: ClassVar[str] = "buckets of 3 to 30 s"
     masked: bool = setting(False, "whether the padding is hidden from the encoder's self-attention, too")
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """The smallest bucket that holds the audio."""
         valid = -(-mel.shape[1] // 2)
         # The decoder never sees the padding (`valid_frames`); the encoder does, unless it is `masked` there, too.
@@ -163,11 +161,11 @@ class Zeros(Framing):
         """With the least length, where there is one."""
         return f"windows padded to {self.whole_s:g} s" if self.whole_s else f"{self.zeros_s:g} s of padding"
 
-    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+    def adapted(self, model: WhisperModel) -> WhisperModel:
         """With its adapter for short windows, where there is one."""
         return model.short
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """With silence, but never more than 30 s."""
         # Rounded, because 0.29 * 100 is a little less than 29 in floating point.
         frames = round(self.length_s(mel.shape[1] / MEL_PER_S) * MEL_PER_S)
@@ -189,11 +187,11 @@ class Merged(Framing):
     zeros_s: float = setting(0.5, "silence after the audio that is encoded frame by frame", least=0, most=CHUNK_SECONDS)
     stand_for_all: int = setting(128, "frames that stand for the rest of the padding", least=1, most=1500)
 
-    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+    def adapted(self, model: WhisperModel) -> WhisperModel:
         """With its adapter for short windows, where that was taught with padding of as many frames."""
         return model.short if model.short_merged == self.stand_for_all else model
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """With merged padding; as padded where that has no more frames."""
         whole, near = model.dims.n_audio_ctx, self._near(-(-mel.shape[1] // 2))
         frames = near + self.stand_for_all
@@ -219,7 +217,7 @@ class Hush(Bare):
     title: ClassVar[str] = "a hush word after every window"
     hush_s: float = setting(0.5, "length of the hush word", least=SHORTEST_HUSH_S, most=LONGEST_HUSH_S)
 
-    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+    def adapted(self, model: WhisperModel) -> WhisperModel:
         """As it is: the hush word was learned for that."""
         return model
 

@@ -21,8 +21,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
 
+from whispertide.decoding.token_words import TokenWord
 from whispertide.types import SAMPLE_RATE, Word
 
 MAX_PHRASE = 12  # words in the longest phrase whose repetition is noticed
@@ -102,18 +102,7 @@ def cut_loops(
     )
 
 
-class Worded(Protocol):
-    """Something that is a word, and more."""
-
-    @property
-    def word(self) -> Word:
-        """The word."""
-
-
-W = TypeVar("W", bound=Worded)
-
-
-def without_loops(said: Sequence[Word], words: Sequence[W]) -> list[W]:
+def without_loops(said: Sequence[Word], words: Sequence[TokenWord]) -> list[TokenWord]:
     """Those of `words` that may be confirmed after what was `said`: without the surplus copies of loops."""
     kept = cut_loops(said, [one.word for one in words], normalise).words
     # By identity, since equal words may stand in the text several times.

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from whispertide.checkpoint.tokenizer import KindOf, token_kinds
 from whispertide.decoding.language import DetectedLanguage, choose_language, detect_language
@@ -12,12 +12,10 @@ from whispertide.decoding.rules import Rules, build_rules, suppressed_tokens
 from whispertide.decoding.search import Cost
 from whispertide.features import Features
 from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, Task
 from whispertide.streaming.framing import Framing
-from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
+from whispertide.types import N_FRAMES, FloatArray
 
 
 class WordEndDetector(Protocol):
@@ -51,11 +49,11 @@ class RoundResources:
     encoder   runs the first stage, if that is not to be `model`
     """
 
-    model: "WhisperModel"
+    model: WhisperModel
     frame: Framing
     suffix: FloatArray | None = None
     detector: WordEndDetector | None = None
-    encoder: "WhisperModel | None" = None
+    encoder: WhisperModel | None = None
     kinds: Callable[[str | None], KindOf] = field(init=False, repr=False)  # words from punctuation in a language
     start: Callable[[str | None, Task], tuple[int, ...]] = field(init=False, repr=False)  # what begins a transcript
     _rules: Callable[[tuple[int, ...] | None, bool, tuple[str, ...]], Rules] = field(init=False, repr=False)
@@ -81,9 +79,15 @@ class RoundResources:
         return self._languages[options.language]
 
     @property
-    def encodes(self) -> "WhisperModel":
+    def encodes(self) -> WhisperModel:
         """The engine that runs the first stage."""
         return self.encoder or self.model
+
+    def open_whole(self, audio: FloatArray, state: EncoderState | None) -> EncodedWindow | None:
+        """Encode `audio` [n] by itself, at most 30 s of it; None: there is less than 10 ms. See `open`."""
+        began = time.perf_counter()
+        features = Features.of([audio], self.encodes.dims.n_mels, self.suffix)
+        return self.open(features, min(features.frames, N_FRAMES), state, began=began) if features.frames else None
 
     def open(
         self,

@@ -7,7 +7,7 @@ computes a round at once, where it is called.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from whispertide.decoding.search import Guard
 from whispertide.model.engine import EncoderState
@@ -16,9 +16,6 @@ from whispertide.streaming.policy import Executor
 from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.round import Opened, RoundPlan, RoundResult
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 
 class Staged(Protocol):
@@ -116,11 +113,6 @@ class SerialExecutor:
     """Computes a round at once, on the caller's thread. Satisfies `policy.Executor` and `stages.Staged`."""
 
     resources: RoundResources
-
-    @property
-    def model(self) -> "WhisperModel":
-        """The model that decodes."""
-        return self.resources.model
 
     def run(
         self, plan: RoundPlan, audio: FloatArray, options: DecodeOptions, state: EncoderState | None = None

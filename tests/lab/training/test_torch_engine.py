@@ -114,28 +114,6 @@ def test_decoding(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray, v
         same_output(mine, other)
 
 
-def test_other_audio_under_a_kept_cache(graphs: WhisperModel, backed: WhisperModel, mel: FloatArray) -> None:
-    """As the graphs do, beams included; and what is read again is a fresh run over the other audio."""
-    found, expected = (
-        swapped(model.decoder(model.encode(mel[:, :250]), heads=HEADS), model.encode(mel[:, 100:], valid_frames=130))
-        for model in (backed, graphs)
-    )
-    fresh = backed.decoder(backed.encode(mel[:, 100:], valid_frames=130), heads=HEADS)
-    same_output(found[-1], fresh.run(DecodeRequest(np.array([PROMPT]), (0, 3), need="times")))
-    for mine, other in zip(found, expected, strict=True):
-        same_output(mine, other)
-
-
-def swapped(state: DecoderRun, other: Encoded) -> list[DecodeOutput]:
-    """A prompt and a beam, one more step over `other`, and the prompt again."""
-    prompt, two = DecodeRequest(np.array([PROMPT]), (0, 3), need="times"), np.array([[464], [290]])
-    outputs = [state.run(prompt), state.run(DecodeRequest(two, (0,), parents=(0, 0)))]
-    state.hear(other)
-    outputs.append(state.run(DecodeRequest(two, (0,), parents=(1, 0), need="logits")))
-    state.rewind(len(PROMPT) + 2)
-    return [*outputs, state.run(DecodeRequest(np.array([PROMPT]), (0, 3), parents=(0,), need="times"))]
-
-
 def test_any_layer_can_be_tapped(backed: WhisperModel, mel: FloatArray) -> None:
     """The layers after a tapped one make of it what the encoder gives out."""
     last = backed.dims.n_audio_layer - 1

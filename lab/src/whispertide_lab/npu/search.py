@@ -15,10 +15,10 @@ from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.end import End
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Rules
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Guard, SearchResult, Steps, run_search
+from whispertide.decoding.search import Guard, SearchResult, Steps, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import GraphError, OptionError
-from whispertide.model.engine import Encoded
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 from whispertide.types import FloatArray
 from whispertide_lab.npu.chunk_runs import ChunkOutput, ChunkRequest, ChunkRun
 from whispertide_lab.npu.chunks import Chunk, UnrolledLayout
@@ -100,10 +100,6 @@ class ComputedAhead:
     def rewind(self, drop: int) -> None:
         """Raises `GraphError`: a chunk cannot be undone."""
         raise GraphError(f"expected no token to be taken back from an unrolled decoder; got {drop}")
-
-    def hear(self, encoded: Encoded) -> None:
-        """Raises `GraphError`: the chunks were computed for one window."""
-        raise GraphError("expected one window for all chunks of an unrolled decoder; got another: start again")
 
     def _run_next(self) -> None:
         chunk = self._chunks[self.runs]

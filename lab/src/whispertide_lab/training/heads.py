@@ -25,11 +25,10 @@ from whispertide.checkpoint.download import hub_cache
 from whispertide.checkpoint.generation import Head
 from whispertide.checkpoint.json_file import read_json
 from whispertide.decoding.longform import pad30
-from whispertide.decoding.search import DecodeRequest
 from whispertide.decoding.token_words import WordTiming, merge_punctuation, sharpen, warp, word_timings
 from whispertide.errors import CheckpointError
 from whispertide.features import log_mel
-from whispertide.model.engine import Encoded, required
+from whispertide.model.engine import DecodeRequest, Encoded, required
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, IntArray

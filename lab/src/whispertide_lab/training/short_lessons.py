@@ -26,11 +26,11 @@ from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.language import detect_language
 from whispertide.decoding.prompt import Prompt, build_prompt
 from whispertide.decoding.rules import Rules, build_rules
-from whispertide.decoding.search import DecodeRequest, SearchResult, run_search
+from whispertide.decoding.search import SearchResult, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.errors import CorpusError
 from whispertide.features import log_mel, padded
-from whispertide.model.engine import Encoded, required
+from whispertide.model.engine import DecodeRequest, Encoded, required
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.types import N_FRAMES, FloatArray

@@ -147,11 +147,7 @@ class TorchRun:
         self._heads = heads
         self._past: list[tuple[Tensor, Tensor]] = []
         self._length = 0
-        self.hear(encoded)
-
-    def hear(self, encoded: Encoded) -> None:
-        """Attend to `encoded` from now on; the cache stays."""
-        frames, tensor = encoded.valid_frames, self._engine.tensor  # no decoder may attend to what is after them
+        frames, tensor = encoded.valid_frames, engine.tensor  # no decoder may attend to what is after them
         self._cross = [
             (tensor(key)[..., :frames], tensor(value)[:, :, :frames])
             for key, value in zip(encoded.cross_k, encoded.cross_v, strict=True)

@@ -7,16 +7,13 @@ machine; here it is a guard, and a decode stops at the same token everywhere.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from whispertide.checkpoint.generation import Head
 from whispertide.decoding.fallback import compression_ratio
 from whispertide.decoding.guards import Halt, Scene
 from whispertide.errors import OptionError
+from whispertide.model.whisper import WhisperModel
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +27,11 @@ class EarlyStop:
         if self.tokens < 2 or self.ratio <= 1:
             raise OptionError(f"expected tokens >= 2 and ratio > 1; got {self.tokens} and {self.ratio:g}")
 
-    def heads(self, model: "WhisperModel") -> tuple[Head, ...]:
+    def heads(self, model: WhisperModel) -> tuple[Head, ...]:
         """None: attention is not looked at."""
         return ()
 
-    def guard(self, scene: Scene, model: "WhisperModel") -> "EarlyStopGuard":
+    def guard(self, scene: Scene, model: WhisperModel) -> "EarlyStopGuard":
         """A fresh guard."""
         return EarlyStopGuard(self, model.tokenizer.decode)
 

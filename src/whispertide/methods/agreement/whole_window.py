@@ -3,23 +3,17 @@
 What local agreement needs. Knows the model and the framing, nothing of policies, other rounds or sessions.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
 from whispertide.decoding.search import Guard
-from whispertide.features import Features
-from whispertide.model.engine import EncoderState
+from whispertide.model.engine import Encoded, EncoderState
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.resources import EncodedWindow, RoundResources
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
-from whispertide.types import N_FRAMES, FloatArray, Span, Word
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
+from whispertide.types import FloatArray, Span, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +52,7 @@ class WholeWindow:
         self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The first window, and usually the only one. None: there is less than 10 ms."""
-        began = time.perf_counter()
-        features = Features.of([audio], resources.encodes.dims.n_mels, resources.suffix)
-        if not features.frames:
-            return None
-        return resources.open(features, min(features.frames, N_FRAMES), state, began=began)
+        return resources.open_whole(audio, state)
 
     def decode(
         self,
@@ -101,7 +91,7 @@ class WholeWindow:
         return result_of(resources, plan, heard, language, costs, len(tokens))
 
 
-def _context(model: "WhisperModel", plan: RoundPlan, options: DecodeOptions) -> list[int]:
+def _context(model: WhisperModel, plan: RoundPlan, options: DecodeOptions) -> list[int]:
     """The user's own prompt, then what was said before the window, as tokens."""
     previous = plan.prompt if options.condition_on_previous_text is not False else ""
     text = " ".join(part for part in (options.prompt.strip(), previous.strip()) if part)
@@ -112,7 +102,7 @@ def _opened(opening: EncodedWindow, frame: Frame) -> Frame:
     """`frame`, but the first window is encoded already."""
     there = [opening.encoded]
 
-    def encode(model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def encode(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         return there.pop() if there else frame(model, mel, taps=taps)
 
     return encode

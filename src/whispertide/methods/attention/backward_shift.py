@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from whispertide.checkpoint.generation import Head
 from whispertide.decoding.guards import Halt, Scene
 from whispertide.decoding.search import Guard
 from whispertide.errors import OptionError
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import check_choice
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 ShiftRow = Literal["predicting", "fed"]
 Compared = Literal["words", "no-marks", "all"]

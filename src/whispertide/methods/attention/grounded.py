@@ -157,7 +157,7 @@ class Grounded(AttendingEnds):
                 self.hearing,
                 watch=(watch,),
                 retry=again,
-                unheard_from=_heard_to(state) if is_last else None,
+                unheard_from=(state.prefix[-1].end if state.prefix else state.start) if is_last else None,
             ),
             prefix=tokens_of(state.prefix),
             is_last=is_last,
@@ -243,11 +243,6 @@ class Grounded(AttendingEnds):
         if overtaken and overtaken[-1].end > state.start:
             state.start = max(state.start, align_down(overtaken[-1].end))
         return overtaken
-
-
-def _heard_to(state: GroundedState) -> int:
-    """The end of the carried-over word, in samples."""
-    return state.prefix[-1].end if state.prefix else state.start
 
 
 def _backward(heard: HeardWords | None) -> Halt | None:

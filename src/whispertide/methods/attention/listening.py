@@ -190,7 +190,10 @@ def said_once(said: Sequence[TokenWord], words: Sequence[TokenWord]) -> list[int
         if at not in phrases:
             copied = max((_copied(everything, keys, first, at) for first in range(at)), default=0)
             phrases.update(range(at, at + copied))
-        if at in phrases or _is_echo(everything, keys, at):
+        # An echo: an equal word was found before in the same audio.
+        if at in phrases or any(
+            keys[before] == keys[at] and _same_audio(everything[before], everything[at]) for before in range(at)
+        ):
             run.append(at)
             continue
         kept += [*_left(run, phrases, keys), at]
@@ -225,11 +228,6 @@ def _left(run: list[int], phrases: set[int], keys: Sequence[str]) -> list[int]:
     """The rest of words in a row that may be a copy: none if they are, else all. "No, no" may be spoken so fast."""
     is_copy = not phrases.isdisjoint(run) or len({keys[at] for at in run}) >= _LEAST_COPY
     return [] if is_copy else run
-
-
-def _is_echo(words: Sequence[TokenWord], keys: Sequence[str], at: int) -> bool:
-    """True if an equal word was found before in the same audio."""
-    return any(keys[before] == keys[at] and _same_audio(words[before], words[at]) for before in range(at))
 
 
 def _copied(words: Sequence[TokenWord], keys: Sequence[str], first: int, second: int) -> int:

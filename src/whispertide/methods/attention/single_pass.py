@@ -275,9 +275,9 @@ class SinglePass(DecodeSettings):
         job = RoundJob(resources, plan, self, options, guards, hushed=opened.hushed, costs=[opened.cost])
         features, encoded = opened.features, opened.encoded
         # From the plan's window and not from the features, which may have silence and a hush word at their end.
-        frames = _encoder_frames(len(plan.window) // HOP_LENGTH)
+        frames = -(-(len(plan.window) // HOP_LENGTH) // 2)
         # What was appended so that the text may end. It is heard, but what attends to it was not said.
-        job.silence = _encoder_frames(features.frames) - frames
+        job.silence = -(-features.frames // 2) - frames
         detector = resources.detector if self.detect_end else None
         detected = resources.language(encoded, options)
         if plan.waits(detected):
@@ -384,7 +384,3 @@ def _end_of(encode: Callable[[str], list[int]], text: str, most: int, *, spaced:
 def _turned_back(halt: Halt) -> bool:
     """True if the decode was about to repeat its text, or had lost its place."""
     return halt.reason in ("backward-shift", "rewind")
-
-
-def _encoder_frames(mel_frames: int) -> int:
-    return -(-mel_frames * HOP_LENGTH // FRAME_SAMPLES)

@@ -253,7 +253,8 @@ class Tide(AttendingEnds):
     def apply(self, state: TideState, result: RoundResult[HeardWords]) -> Commit:
         """Confirm the words that stand (everything, in the last round), then move the window."""
         judged = self._judge(state, result)
-        confirmed = self._confirm(state, judged)
+        state.rounds = judged.rounds[judged.firm :]
+        confirmed = state.window.confirm(judged.words, judged.firm, loop_guard=self.loop_guard)
         self._show(state, judged, result.plan)
         forced, reopened = self._move_window(state, judged, result)
         return self._commit(state, judged, [*confirmed, *forced], result.plan, reopened=reopened)
@@ -305,11 +306,6 @@ class Tide(AttendingEnds):
         if self.reopen and window.words and heard.loops:
             return replace(heard, words=(), firm=0)
         return without_copies(window.said, heard)
-
-    def _confirm(self, state: TideState, judged: Judgement) -> list[TokenWord]:
-        """The words that stand; the others become the guess."""
-        state.rounds = judged.rounds[judged.firm :]
-        return state.window.confirm(judged.words, judged.firm, loop_guard=self.loop_guard)
 
     def _show(self, state: TideState, judged: Judgement, plan: RoundPlan) -> None:
         """The part of the guess to show: new words only if they are likely to stay."""

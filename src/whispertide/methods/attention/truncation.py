@@ -6,8 +6,6 @@ inside a word does not. Arithmetic: Simul-Whisper (Wang et al. 2024), `fire_at_b
 training is `training.truncation`'s business, and what the answer is used for the policy's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

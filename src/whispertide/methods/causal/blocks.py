@@ -12,7 +12,7 @@ anew.
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,12 +32,10 @@ from whispertide.features import RAW_SILENCE, normalise, raw_columns
 from whispertide.graphs.contract import masked_value
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.incremental import START, block_bias
+from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.choice import in_frames, setting
 from whispertide.streaming.framing import Framing
 from whispertide.types import FRAME_SAMPLES, N_FFT, FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 _FRAME_S = 0.02
 _AHEAD = N_FFT // 2  # samples after a block that its last frame hears
@@ -79,7 +77,7 @@ class Blocks(Framing):
                     f"expected {name} to be a multiple of {_FRAME_S} s, one frame of the encoder; got {value}"
                 )
 
-    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+    def adapted(self, model: WhisperModel) -> WhisperModel:
         """With its causal adapter, which was trained for these blocks."""
         self.check_adapter(model.causal.checkpoint)
         return model.causal
@@ -124,7 +122,7 @@ class Blocks(Framing):
 
     def advance(
         self,
-        model: "WhisperModel",
+        model: WhisperModel,
         samples: FloatArray,
         begin: int,
         state: EncoderState | None,

@@ -9,7 +9,6 @@ other rounds or sessions.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from whispertide.decoding.accept import Beam
 from whispertide.decoding.guards import with_loop_guard
@@ -19,14 +18,11 @@ from whispertide.decoding.token_words import Sampled, TokenWord, read_words
 from whispertide.errors import GraphError
 from whispertide.methods.causal.blocks import Blocks
 from whispertide.methods.causal.stable_search import Rule, Scored, StableSearch
-from whispertide.model.engine import EncoderState
+from whispertide.model.engine import Encoded, EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class HeardStream:
 class OpenedStream:
     """The stream as far as it is encoded; `cost` is that of what is new."""
 
-    encoded: "Encoded"
+    encoded: Encoded
     cost: Cost
 
 

@@ -23,17 +23,9 @@ import numpy as np
 from whispertide.decoding.accept import Accept
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import Distribution, Rules, best, no_speech
-from whispertide.decoding.search import (
-    DecodeOutput,
-    DecodeRequest,
-    Guard,
-    Hypothesis,
-    Hypothesized,
-    SearchResult,
-    Verdict,
-)
+from whispertide.decoding.search import Guard, Hypothesis, Hypothesized, SearchResult, Verdict
 from whispertide.decoding.token_search import TokenSearch
-from whispertide.model.engine import required
+from whispertide.model.engine import DecodeOutput, DecodeRequest, required
 from whispertide.types import FloatArray
 
 # "either": among the best, or no less likely than before (the paper's greedy search); "both" (its beam search today);

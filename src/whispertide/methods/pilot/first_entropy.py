@@ -4,13 +4,12 @@ The entropy of one prediction is what an exit of DeeBERT looks at (arXiv 2004.12
 tokens; the first is the one that a search knows before any other, and the only one that a classifier would have.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from whispertide.decoding.prompt import Prompt
 from whispertide.decoding.rules import log_softmax
-from whispertide.decoding.search import DecodeOutput, DecodeRequest, Search, SearchResult, Verdict
+from whispertide.decoding.search import Search, SearchResult, Verdict
+from whispertide.model.engine import DecodeOutput, DecodeRequest
 
 
 class FirstEntropy:

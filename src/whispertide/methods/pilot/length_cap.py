@@ -5,8 +5,6 @@ ended long before. Where an earlier search over part of the audio says how long 
 has come so far ends with the first hypothesis that does. Source: pilot inference (arXiv 2311.17065), 4.3.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from whispertide.decoding.end import End

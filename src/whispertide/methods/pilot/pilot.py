@@ -17,14 +17,13 @@ from whispertide.decoding.prompt import build_prompt
 from whispertide.decoding.search import Cost, Guard, StopReason, run_search
 from whispertide.decoding.token_search import TokenSearch
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words
-from whispertide.features import Features
 from whispertide.methods.pilot.first_entropy import FirstEntropy
 from whispertide.methods.pilot.length_cap import Capped
 from whispertide.model.engine import EncoderState
 from whispertide.options import DecodeOptions
 from whispertide.streaming.resources import EncodedWindow, RoundResources
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
-from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, FloatArray
+from whispertide.types import FRAME_SAMPLES, FloatArray
 
 LONGEST = 224  # tokens
 
@@ -85,11 +84,7 @@ class Pilot:
         self, resources: RoundResources, plan: RoundPlan, audio: FloatArray, state: EncoderState | None
     ) -> EncodedWindow | None:
         """The window. None: there is less than 10 ms."""
-        began = time.perf_counter()
-        features = Features.of([audio], resources.encodes.dims.n_mels, resources.suffix)
-        if len(audio) < HOP_LENGTH:
-            return None
-        return resources.open(features, features.frames, state, began=began)
+        return resources.open_whole(audio, state)
 
     def decode(
         self,

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.checkpoint.untrusted import regular_bytes, shorten
 from whispertide.errors import CheckpointError, OptionError
+from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.framing import LONGEST_HUSH_S, SHORTEST_HUSH_S
 from whispertide.types import FloatArray, seconds, to_samples
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 KIND = Kind(
     "a hush word",
@@ -96,7 +94,7 @@ class HushWord:
         except (OSError, ValueError) as error:
             raise CheckpointError(f"expected a CSV of samples; {path} cannot be read: {shorten(error)}") from error
 
-    def mismatch(self, model: "WhisperModel") -> str | None:
+    def mismatch(self, model: WhisperModel) -> str | None:
         """The reason why it might not suit `model`; None where it was trained for this very checkpoint."""
         if self.content_hash == model.content_hash:
             return None
@@ -108,7 +106,7 @@ class HushWord:
         )
 
 
-def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord | None = None) -> FloatArray:
+def suffix_for(model: WhisperModel, hush_s: float = DEFAULT_S, given: HushWord | None = None) -> FloatArray:
     """The samples that go after every window with the framing `hush`.
 
     They are those of the hush word that is `given`, else of the one of `hush_s` seconds next to the checkpoint; a
@@ -127,7 +125,7 @@ def suffix_for(model: "WhisperModel", hush_s: float = DEFAULT_S, given: HushWord
     return word.samples
 
 
-def has_word(model: "WhisperModel", hush_s: float = DEFAULT_S) -> bool:
+def has_word(model: WhisperModel, hush_s: float = DEFAULT_S) -> bool:
     """True if a hush word of that length lies next to the checkpoint."""
     return attachments.path_beside(model.checkpoint, KIND, f"{hush_s:g}").is_file()
 

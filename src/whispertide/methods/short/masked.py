@@ -9,19 +9,17 @@ blocks before it too, and they are encoded anew: the result is a function of the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.mask import Mask, MaskName
 from whispertide.checkpoint.masked import has_masked_adapter
+from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.masked import start
+from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.choice import setting
 from whispertide.streaming.framing import Framing
 from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint import Checkpoint
-    from whispertide.model.engine import Encoded, EncoderState
-    from whispertide.model.whisper import WhisperModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +32,13 @@ class Masked(Framing):
     )
     trained: bool = setting(True, "whether the adapter trained for the mask is used")
 
-    def __call__(self, model: "WhisperModel", mel: FloatArray, *, taps: Sequence[int] = ()) -> "Encoded":
+    def __call__(self, model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = ()) -> Encoded:
         """All blocks but those of padding, which are known after the first time."""
         return self.after(model, mel, None, taps=taps)
 
     def after(
-        self, model: "WhisperModel", mel: FloatArray, state: "EncoderState | None", *, taps: Sequence[int] = ()
-    ) -> "Encoded":
+        self, model: WhisperModel, mel: FloatArray, state: EncoderState | None, *, taps: Sequence[int] = ()
+    ) -> Encoded:
         """The blocks that the round before did not leave."""
         mask = Mask.parse(self.mask)
         # Blocks under another mask have heard other audio.
@@ -48,10 +46,10 @@ class Masked(Framing):
             state = start(mask)
         return model.encode(mel, state=state, taps=taps)
 
-    def adapted(self, model: "WhisperModel") -> "WhisperModel":
+    def adapted(self, model: WhisperModel) -> WhisperModel:
         """With its adapter for the mask. Raises `CheckpointNotFoundError` where there is none."""
         return model.masked(Mask.parse(self.mask)) if self.trained else model
 
-    def can_adapt(self, checkpoint: "Checkpoint") -> bool:
+    def can_adapt(self, checkpoint: Checkpoint) -> bool:
         """True if there is an adapter for the mask, if one is wanted."""
         return not self.trained or has_masked_adapter(checkpoint, Mask.parse(self.mask))

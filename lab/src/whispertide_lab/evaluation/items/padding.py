@@ -274,8 +274,7 @@ def _whole(model: "WhisperModel", samples: FloatArray, clip: Clip, frame: "Frame
 def _loss(model: "WhisperModel", encoded: "Encoded", clip: Clip) -> tuple[float, int]:
     """Nats of the clip's own words and their end, each token after the right ones, and the number of tokens."""
     from whispertide.decoding.alignment import chosen_probabilities
-    from whispertide.decoding.search import DecodeRequest
-    from whispertide.model.engine import required
+    from whispertide.model.engine import DecodeRequest, required
 
     start = model.tokenizer.sot_sequence(clip.language, "transcribe", False)
     text = model.tokenizer.encode(f" {join_written(clip.words, clip.language)}")[: model.dims.n_text_ctx - len(start)]
