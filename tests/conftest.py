@@ -27,6 +27,7 @@ from typer.main import get_command
 
 from few_examples import EXAMPLES
 from shared_vocabulary import share_vocabularies
+from short_reports import ShortReports
 from whispertide.checkpoint import cache as checkpoint_cache
 from whispertide.recipes import calibration
 
@@ -63,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # a command line is built of 40 functions' signatures; its runner would do so for every command
     setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
     if worker := getattr(config, "workerinput", None):
+        if config.option.durations is None:  # how long it took to set up a test is in what is left out
+            config.pluginmanager.register(ShortReports())
         compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
