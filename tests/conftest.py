@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.assertion.rewrite import PYC_TAIL, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
 
+from file_shares import SHARES, FileShare, share_of
 from short_reports import ShortReports
 
 SLOW = "slow and not soak"  # how the Makefile asks for the slow tests
@@ -35,12 +37,24 @@ def pytest_configure(config: pytest.Config) -> None:
     if asks_for_fast(config):
         sys.modules["torch"] = None  # type: ignore[assignment]  # they run where it is not installed
         refuse_slow_files(config)
-    if runs_tests(config):  # whoever only shares them out need not import what they need
+    worker, dist = getattr(config, "workerinput", None), getattr(config.option, "dist", "no")
+    if worker or dist == "no":  # whoever has other processes for the tests need not import what they need
         config.pluginmanager.import_plugin("each_process")
-    if worker := getattr(config, "workerinput", None):
-        if config.option.durations is None:  # how long it took to set up a test is in what is left out
-            config.pluginmanager.register(ShortReports())
-        compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+    if worker:
+        configure_worker(config, worker)
+    elif dist == "each":
+        config.pluginmanager.import_plugin("shares_out")
+
+
+def configure_worker(config: pytest.Config, told: dict[str, Any]) -> None:
+    """One of several processes that run tests."""
+    number, count = int(told["workerid"].removeprefix("gw")), told["workercount"]
+    if config.option.durations is None:  # how long it took to set up a test is in what is left out
+        config.pluginmanager.register(ShortReports())
+    if SHARES in told:
+        files = [*Path(__file__).parent.rglob("test_*.py")]
+        config.pluginmanager.register(FileShare(share_of(files, number, count)))
+    compile_share(config, number, count)
 
 
 # What rich and typer ask, some of it once, when they are imported.
@@ -54,11 +68,6 @@ def forget_the_terminal() -> None:
     for name in [name for name in os.environ if TERMINAL.fullmatch(name)]:
         del os.environ[name]
     os.environ.update({"COLUMNS": "80", "TERM": "xterm", "LC_ALL": "C.UTF-8"})
-
-
-def runs_tests(config: pytest.Config) -> bool:
-    """Whether this process does, and has no others for it."""
-    return hasattr(config, "workerinput") or getattr(config.option, "dist", "no") == "no"
 
 
 def asks_for_fast(config: pytest.Config) -> bool:
@@ -82,8 +91,9 @@ def compile_share(config: pytest.Config, number: int, count: int) -> None:
     if sys.dont_write_bytecode:
         return
     here = Path(__file__).parent
-    wanted = [file for file in here.rglob("test_*.py") if not pytest_ignore_collect(file, config)]
-    for file in sorted(wanted)[number::count]:
+    for file in share_of([*here.rglob("test_*.py")], number, count):
+        if pytest_ignore_collect(file, config):
+            continue
         compiled = get_cache_dir(file) / (file.stem + PYC_TAIL)
         if not compiled.exists():
             compiled.parent.mkdir(exist_ok=True)
