@@ -1,5 +1,5 @@
-"""A plug-in for each process that runs tests: properties that fail on any machine or on none, vocabularies and command
-lines that are made once, and nothing that somebody has tuned.
+"""A plug-in for each process that runs tests: properties that fail on any machine or on none, vocabularies, graphs
+and command lines that are made once, and nothing that somebody has tuned.
 """
 
 import tempfile
@@ -15,6 +15,7 @@ from hypothesis.internal.constants_ast import Constants
 from typer.main import get_command
 
 from few_examples import EXAMPLES
+from shared_graphs import share_graphs
 from shared_vocabulary import share_vocabularies
 from whispertide.checkpoint import cache as checkpoint_cache
 from whispertide.recipes import calibration
@@ -37,6 +38,7 @@ if not EXAMPLES:
 def pytest_configure() -> None:
     """What takes long to make is made once."""
     share_vocabularies()
+    share_graphs()
     # a command line is built of 40 functions' signatures; its runner would do so for every command
     setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
 
