@@ -49,10 +49,10 @@ def test_all_tests_of_all_shares_are_run_and_counted() -> None:
     )
     scheduler, nodes = ByShare(config), [Node(), Node()]
     for node in nodes:
-        scheduler.add_node(node)  # type: ignore[arg-type]
+        scheduler.add_node(node)
     for node, tests in zip(nodes, (["a", "b"], ["c"]), strict=True):
         assert not scheduler.collection_is_completed
-        scheduler.add_node_collection(node, tests)  # type: ignore[arg-type]
+        scheduler.add_node_collection(node, tests)
     scheduler.schedule()
     assert [node.told for node in nodes] == [["run all", "end"]] * 2
     assert session.testscollected == 3

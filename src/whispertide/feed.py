@@ -4,7 +4,7 @@ Also where the audio breaks off or a round fails: what was heard before comes fi
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 
 from whispertide.channels import ChannelSessions
 from whispertide.errors import AudioError
@@ -42,7 +42,7 @@ def feed(session: Session | ChannelSessions, blocks: Iterable[FloatArray], *, li
 
 async def afeed(
     session: Session | ChannelSessions, blocks: AsyncIterable[FloatArray], *, live: bool
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     """Feed in asyncio, else as `feed`: the model computes in a worker thread and the event loop stays free."""
     broken: AudioError | None = None
     try:

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from xdist.scheduler import EachScheduling
+from xdist.scheduler import EachScheduling  # type: ignore[import-untyped]
 
 from file_shares import SHARES
 
 
-class ByShare(EachScheduling):
+class ByShare(EachScheduling):  # type: ignore[misc]
     """Counts the tests of all processes, where xdist thinks that all have the same."""
 
     def schedule(self) -> None:
