@@ -357,7 +357,7 @@ class Transcriber:
     ) -> AsyncIterator[Event]:
         """Stream in asyncio: the model computes in a worker thread and the event loop stays free."""
         with closing(self._opened(channels, recipe, options, vad, live=live)) as session:
-            # Closed with this one, not when the loop gets to it: whoever stops early leaves no round under way.
+            # Where the caller stops early, it ends before the session is closed.
             async with aclosing(afeed(session, blocks, live=live)) as events:
                 async for event in events:
                     yield event
