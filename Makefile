@@ -9,15 +9,19 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 demo: $(VENV)/.base
 	$(BIN)/whispertide demo
 
-# Processes of one thread each; the one that is done first takes tests from the others. Compiled files are kept,
-# whatever the environment says: to compile the tests anew takes longer than to run many of them. Files are UTF-8.
+# Processes of one thread each. Compiled files are kept, whatever the environment says: to compile the tests anew takes
+# longer than to run many of them. Files are UTF-8.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONUTF8=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/pytest
-# A third and a fourth process compute while the tests of others wait for sockets.
-BOTH_CORES := --numprocesses 4 --dist worksteal
+# A third and a fourth process compute while the tests of others wait for sockets. The one that is done first takes tests
+# from the others.
+PROCESSES := --numprocesses 4
+BOTH_CORES := $(PROCESSES) --dist worksteal
+# Fast tests are so many that each process has a quarter of the files instead, and need not collect all of them.
+SHARES := $(PROCESSES) --dist each --max-worker-restart 0
 
 # `make check` has the tests of imports.
 test: $(VENV)/.test
-	$(PYTEST) $(BOTH_CORES) --ignore tests/test_imports.py
+	$(PYTEST) $(SHARES) --ignore tests/test_imports.py
 
 # Part of `make test`: what writes to a terminal and is as wide. CI runs it also in a wider one.
 AS_WIDE := doctor exit hints live main meter models process progress terminal watch

@@ -1,6 +1,5 @@
-"""What holds for all tests: properties that fail on any machine or on none, a heap that is not searched again, an
-interrupt that interrupts, tests that are coroutines, vocabularies and command lines that are made once, and work that
-processes share.
+"""What holds for all tests: a heap that is not searched again, an interrupt that interrupts, tests that are coroutines,
+and work that processes share. What needs imports of ours is in `support/each_process.py`.
 """
 
 import asyncio
@@ -11,41 +10,20 @@ import py_compile
 import re
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer.testing
 from _pytest.assertion.rewrite import PYC_TAIL, _rewrite_test, _write_pyc, assertstate_key, get_cache_dir
-from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
-from hypothesis.internal.constants_ast import Constants
-from typer.main import get_command
 
-from few_examples import EXAMPLES
-from shared_vocabulary import share_vocabularies
-from whispertide.checkpoint import cache as checkpoint_cache
-from whispertide.recipes import calibration
+from file_shares import SHARES, FileShare, share_of
+from short_reports import ShortReports
 
 SLOW = "slow and not soak"  # how the Makefile asks for the slow tests
 THOROUGH = "slow and not soak or real"  # and for those and the ones on real weights
-
-# The same examples every time, however long they take: a failure is the change's doing. WHISPERTIDE_EXAMPLES looks for
-# new ones, so many where a test names no number of its own.
-settings.register_profile(
-    "everywhere",
-    max_examples=EXAMPLES or 15,
-    derandomize=not EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("everywhere")
-# Some values are constants of whichever modules the process has loaded, so the examples depended on the tests before.
-if not EXAMPLES:
-    setattr(providers, "_get_local_constants", Constants)  # noqa: B010  (not exported, says mypy)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,14 +34,27 @@ def pytest_configure(config: pytest.Config) -> None:
     # who is trusted: an authority that signed nothing, as every client of HTTP reads all that the system trusts
     os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "nobody.pem")
     forget_the_terminal()
-    share_vocabularies()
     if asks_for_fast(config):
         sys.modules["torch"] = None  # type: ignore[assignment]  # they run where it is not installed
         refuse_slow_files(config)
-    # a command line is built of 40 functions' signatures; its runner would do so for every command
-    setattr(typer.testing, "_get_command", cache(get_command))  # noqa: B010  (not exported, says mypy)
-    if worker := getattr(config, "workerinput", None):
-        compile_share(config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+    worker, dist = getattr(config, "workerinput", None), getattr(config.option, "dist", "no")
+    if worker or dist == "no":  # whoever has other processes for the tests need not import what they need
+        config.pluginmanager.import_plugin("each_process")
+    if worker:
+        configure_worker(config, worker)
+    elif dist == "each":
+        config.pluginmanager.import_plugin("shares_out")
+
+
+def configure_worker(config: pytest.Config, told: dict[str, Any]) -> None:
+    """One of several processes that run tests."""
+    number, count = int(told["workerid"].removeprefix("gw")), told["workercount"]
+    if config.option.durations is None:  # how long it took to set up a test is in what is left out
+        config.pluginmanager.register(ShortReports())
+    if SHARES in told:
+        files = [*Path(__file__).parent.rglob("test_*.py")]
+        config.pluginmanager.register(FileShare(share_of(files, number, count)))
+    compile_share(config, number, count)
 
 
 # What rich and typer ask, some of it once, when they are imported.
@@ -100,8 +91,9 @@ def compile_share(config: pytest.Config, number: int, count: int) -> None:
     if sys.dont_write_bytecode:
         return
     here = Path(__file__).parent
-    wanted = [file for file in here.rglob("test_*.py") if not pytest_ignore_collect(file, config)]
-    for file in sorted(wanted)[number::count]:
+    for file in share_of([*here.rglob("test_*.py")], number, count):
+        if pytest_ignore_collect(file, config):
+            continue
         compiled = get_cache_dir(file) / (file.stem + PYC_TAIL)
         if not compiled.exists():
             compiled.parent.mkdir(exist_ok=True)
@@ -184,30 +176,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.fixture(autouse=True)
-def untuned(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What somebody has tuned on this machine counts in no test."""
-    folder = cache(lambda: tmp_path_factory.mktemp("tuned"))
-    monkeypatch.setattr(calibration, "cache_path", lambda *parts: folder().joinpath(*parts))
-
-
 @pytest.fixture
 def terminal() -> Iterator[None]:
     """That it is closed is heard of, also where nohup runs the tests."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
-
-
-@pytest.fixture
-def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where things are kept that the cache cannot take; made by the first of them."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    forgotten = (checkpoint_cache.spare_dir, checkpoint_cache._tell)
-    for each in forgotten:
-        each.cache_clear()
-    yield checkpoint_cache.spare_dir()
-    for each in forgotten:
-        each.cache_clear()

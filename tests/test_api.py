@@ -118,51 +118,6 @@ def test_audio_that_breaks_off_is_transcribed_as_far_as_it_goes(model: whisperti
         model.transcribe(np.zeros(0, np.float32))
 
 
-@pytest.mark.parametrize("cause", ["the source", "a block"])
-def test_a_stream_that_breaks_off_ends_first(
-    model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch, cause: str
-) -> None:
-    words = speech(("one", 0.3, 0.7), ("two", 0.8, 1.2), ("three", 1.3, 1.8))
-    monkeypatch.setattr(model, "session", lambda *_, **__: whispertide.Session(FAST, Oracle(words, jitter=0)))
-    whole = [audio_between(at, at + 8000) for at in range(0, 32_000, 8000)]
-
-    def blocks(audio: list[FloatArray]) -> Iterator[Any]:
-        yield from audio
-        if cause == "the source":
-            raise AudioError("cut off")
-        yield np.zeros(9, np.int32)
-
-    async def source(audio: list[FloatArray]) -> AsyncIterator[Any]:
-        for block in blocks(audio):
-            yield block
-
-    async def astreamed(audio: list[FloatArray]) -> tuple[list[Event], str]:
-        events, error = list[Event](), ""
-        try:
-            async for event in model.astream(source(audio)):
-                events += [event]
-        except AudioError as broken:
-            error = str(broken)
-        return events, error
-
-    def streamed(audio: list[FloatArray]) -> tuple[list[Event], str]:
-        events = list[Event]()
-        with pytest.raises(AudioError) as broken:
-            events.extend(model.stream(blocks(audio)))
-        return events, str(broken.value)
-
-    events, error = streamed(whole)
-    assert events == list(model.stream(whole))
-    assert isinstance(events[-1], End)
-    assert [
-        word.text.strip(" .,!").lower() for event in events if isinstance(event, Confirmed) for word in event.words
-    ] == ["one", "two", "three"]
-    assert ("cut off" if cause == "the source" else "int32") in error
-    assert asyncio.run(astreamed(whole)) == (events, error)
-    # Where there is no audio at all, nothing ends.
-    assert streamed([]) == asyncio.run(astreamed([])) == ([], error)
-
-
 @pytest.mark.parametrize("channels", [None, 2])
 def test_what_was_confirmed_before_a_round_failed_comes_before_the_error(
     model: whispertide.Transcriber, monkeypatch: pytest.MonkeyPatch, channels: int | None

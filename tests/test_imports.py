@@ -27,7 +27,7 @@ LAYERS = (
     ("methods",),
     ("recipes", "understand"),
     ("session_state",),
-    ("session", "offline", "channels"),
+    ("session", "offline", "channels", "feed"),
     ("formats",),
     ("translation",),
     ("api",),

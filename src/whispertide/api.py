@@ -8,10 +8,9 @@
 It wires model, recipe and session; the command line and the server use nothing below it for that.
 """
 
-import asyncio
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +25,8 @@ from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.languages import allowed_languages
 from whispertide.decoding.longform import OfflineSegment, pad_or_trim
 from whispertide.decoding.rules import build_rules
-from whispertide.errors import AudioError
 from whispertide.events import Event
+from whispertide.feed import afeed, feed
 from whispertide.formats.document import Document, TextSegment
 from whispertide.methods.short.hush import DEFAULT_S, HushWord, has_word, suffix_for
 from whispertide.model.whisper import WhisperModel
@@ -344,25 +343,8 @@ class Transcriber:
         confirmed and `End` comes; then the error is raised. It is raised at once where there was no audio before. Where
         a round fails, what was confirmed before comes, then the error.
         """
-        broken: AudioError | None = None
         with closing(self._opened(channels, recipe, options, vad, live=live)) as session:
-            try:
-                try:
-                    for block in blocks:
-                        yield from session.push(block)
-                        if live:
-                            yield from session.collect()
-                        session.forget()
-                except AudioError as error:
-                    if session.received == 0:
-                        raise
-                    broken = error
-                yield from session.finish()
-            except Exception:
-                yield from session.drain()
-                raise
-        if broken is not None:
-            raise broken
+            yield from feed(session, blocks, live=live)
 
     async def astream(
         self,
@@ -375,27 +357,11 @@ class Transcriber:
         channels: int | None = None,
     ) -> AsyncIterator[Event]:
         """Stream in asyncio: the model computes in a worker thread and the event loop stays free."""
-        broken: AudioError | None = None
         with closing(self._opened(channels, recipe, options, vad, live=live)) as session:
-            try:
-                try:
-                    async for block in blocks:
-                        events = await asyncio.to_thread(session.push, block)
-                        for event in [*events, *session.collect()] if live else events:
-                            yield event
-                        session.forget()
-                except AudioError as error:
-                    if session.received == 0:
-                        raise
-                    broken = error
-                for event in await asyncio.to_thread(session.finish):
+            # Where the caller stops early, it ends before the session is closed.
+            async with aclosing(afeed(session, blocks, live=live)) as events:
+                async for event in events:
                     yield event
-            except Exception:
-                for event in session.drain():
-                    yield event
-                raise
-        if broken is not None:
-            raise broken
 
 
 def load(

@@ -9,7 +9,7 @@ import pytest
 
 from served import SILENCE, Client, client, keyed, limited, served
 from standing_server import frame, raw_socket, standing, until_closed
-from whispertide.server import connection
+from whispertide.server import client_pace, connection
 from whispertide.server.options import ServerOptions
 from whispertide.server.protocols.wyoming import Frame, encode
 from whispertide.server.serving import Server
@@ -119,7 +119,7 @@ def test_replies_that_nobody_reads_do_not_fill_the_memory(
 ) -> None:
     """What is no text message counts too; and where nothing counted, no more would be read than is answered."""
     monkeypatch.setattr(connection, "_QUEUED", 50_000)
-    monkeypatch.setattr(connection, "_PACE", 10**9)  # a client that floods is read slowly: the kernel takes much first
+    monkeypatch.setattr(client_pace, "_PACE", 10**9)  # a client that floods is read slowly: the kernel takes much first
     most = 0
 
     async def talk(town: Any) -> bytes:

@@ -127,15 +127,15 @@ def test_lines_of_a_kind_that_come_too_often_are_counted() -> None:
     assert not repeats.filter(failing("too soon"))
 
 
-def test_an_hour_of_nonsense_is_a_line_a_second() -> None:
+def test_minutes_of_nonsense_are_a_line_a_second() -> None:
     """From one client as from a hundred."""
     now = 0.0
     repeats = logs.Repeats(clock=lambda: now)
     written = 0
-    for _ in range(36_000):
+    for _ in range(6_000):
         now += 0.1
         written += repeats.filter(failing("nonsense"))
-    assert 3_600 <= written <= 3_700
+    assert 600 <= written <= 660
 
 
 def test_kinds_without_end_become_one() -> None:

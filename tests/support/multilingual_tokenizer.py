@@ -1,14 +1,20 @@
-"""The tokenizer of OpenAI's multilingual models, from what openai-whisper packages; worked out once in a process."""
+"""The tokenizer of OpenAI's multilingual models, from what openai-whisper packages.
+
+To find the merges takes longer than any test, so they are kept next to the compiled files until this file changes.
+"""
 
 import base64
 import itertools
 import json
+import sys
+from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 import pytest
 
+from whispertide.atomic import replacing
 from whispertide.checkpoint.languages import LANGUAGES
 from whispertide.checkpoint.vocabulary import _byte_characters
 
@@ -45,6 +51,18 @@ def _vocabulary() -> tuple[dict[str, int], list[list[str]]]:
     if whisper is None or whisper.origin is None:
         pytest.skip("expected openai-whisper; it is not installed")
     asset = Path(whisper.origin).parent / "assets" / "multilingual.tiktoken"
+    kept = Path(cache_from_source(__file__)).with_name("multilingual_merges.json")
+    if not kept.exists() or kept.stat().st_mtime < max(asset.stat().st_mtime, Path(__file__).stat().st_mtime):
+        found = _worked_out(asset)
+        if not sys.dont_write_bytecode:
+            with suppress(OSError), replacing(kept) as new:
+                new.write_text(json.dumps(found))
+        return found
+    vocabulary, merges = json.loads(kept.read_text())
+    return vocabulary, merges
+
+
+def _worked_out(asset: Path) -> tuple[dict[str, int], list[list[str]]]:
     lines = (line.split() for line in asset.read_text().splitlines() if line)
     ranks = {base64.b64decode(text): int(rank) for text, rank in lines}
     chars = _byte_characters()

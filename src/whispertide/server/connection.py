@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import partial
 
 from whispertide.events import Event
-from whispertide.server.bucket import Bucket
 from whispertide.server.client import STOPPING, RefusedError
+from whispertide.server.client_pace import ClientPace, messages_in
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
@@ -28,9 +28,6 @@ log = logging.getLogger("whispertide.server")
 _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
 _CLOSING_S = 2.0  # for the last words to a client that may not read them
-_BURST_S = 4.0  # messages of that many seconds may come at once
-_PACE = 500  # pieces a second, on average over four seconds: then a client is read more slowly
-_WORTH = 8192  # bytes that cost as much as a piece, or 2,048 of text; a tenth of a second of audio does, too
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
 
@@ -59,9 +56,7 @@ class Connection:
         self._complained: set[base.ProblemKind] = set()
         self._lost: Set[base.ProblemKind] = set()  # what the client knows to be lost for the moment
         self._awake = asyncio.Event()
-        rate = hub.options.limits.messages
-        self._messages = Bucket(rate, _BURST_S * rate)
-        self._pace = Bucket(_PACE, _BURST_S * _PACE)
+        self._pace = ClientPace(hub.options.limits.messages)
 
     async def run(self, message_first: str = "") -> None:
         """Serve until either side closes. Returns when everything about this connection is done.
@@ -158,8 +153,8 @@ class Connection:
 
         All that is no audio counts against the rate, also what is no message at all.
         """
-        worth = _WORTH if isinstance(message, bytes) else _WORTH // 4
-        self._pace.take(1 + len(message) // worth, asyncio.get_running_loop().time())
+        clock = asyncio.get_running_loop().time
+        self._pace.charge_message(message, clock())
         try:
             actions = list(self.protocol.receive(message))
         except base.ProtocolError as error:
@@ -170,20 +165,14 @@ class Connection:
             log.exception("protocol failed", extra={"protocol": self.protocol.name})
             self.problem("internal", "the server made a mistake with this message", fatal=True)
             return False
-        # Over TCP a piece can hold many, and Opus can hold much.
-        samples = sum(len(action.samples) for action in actions if isinstance(action, base.Audio))
-        self._pace.take(max(0, len(actions) - 1) + 10 * samples // SAMPLE_RATE, asyncio.get_running_loop().time())
-        others = sum(not isinstance(action, base.Audio) for action in actions) + self.protocol.fruitless
-        # A text that does nothing costs as well; one that is audio, as OpenAI's clients send it, is no message.
-        if self._within_rate(max(isinstance(message, str) and not actions, others)):
+        self._pace.charge_actions(actions, clock())
+        if self._within_rate(messages_in(message, actions, self.protocol.fruitless)):
             self._perform(actions)
         return True
 
     def _within_rate(self, messages: int) -> bool:
-        """Count messages; a client that sends too many is told, and closed for a while. Over TCP one piece can hold
-        many.
-        """
-        if self._messages.take(messages, asyncio.get_running_loop().time()):
+        """Count messages; a client that sends too many is told, and closed for a while."""
+        if self._pace.count(messages, asyncio.get_running_loop().time()):
             return True
         if not self._closing:
             self.note_flood()
