@@ -21,8 +21,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
-from whispertide.decoding.token_words import TokenWord
 from whispertide.types import SAMPLE_RATE, Word
 
 MAX_PHRASE = 12  # words in the longest phrase whose repetition is noticed
@@ -102,7 +102,18 @@ def cut_loops(
     )
 
 
-def without_loops(said: Sequence[Word], words: Sequence[TokenWord]) -> list[TokenWord]:
+class Worded(Protocol):
+    """Something that is a word, and more."""
+
+    @property
+    def word(self) -> Word:
+        """The word."""
+
+
+W = TypeVar("W", bound=Worded)
+
+
+def without_loops(said: Sequence[Word], words: Sequence[W]) -> list[W]:
     """Those of `words` that may be confirmed after what was `said`: without the surplus copies of loops."""
     kept = cut_loops(said, [one.word for one in words], normalise).words
     # By identity, since equal words may stand in the text several times.

@@ -84,4 +84,4 @@ def test_explain_says_where_the_wait_comes_from(run: Run, heard: Heard) -> None:
 def test_explain_without_word_times_says_so(run: Run, heard: Heard) -> None:
     result = run("bench", "run", "--recipes", "offline", "--explain")
     assert result.exit_code == 0, result.stderr
-    assert "no live recogniser found words with known times" in result.stderr
+    assert "--explain: no recipe found words with known times" in result.stderr
