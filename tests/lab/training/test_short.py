@@ -21,11 +21,12 @@ from whispertide.decoding.search import Hypothesized, SearchResult
 from whispertide.errors import CorpusError, OptionError
 from whispertide.features import log_mel, padded
 from whispertide_lab.cli.train_short import table
-from whispertide_lab.training import short_lessons, short_texts
-from whispertide_lab.training.network import load_network, new_network
+from whispertide_lab.training import short, short_lessons, short_texts
+from whispertide_lab.training.network import Whisper, load_network, new_network
 from whispertide_lab.training.shards import Shards
 from whispertide_lab.training.short import REPORT, ShortOptions, ShortTrainer, model_of, open_trainer, parts_of
 from whispertide_lab.training.short_batches import ShortBatches, collated, in_order
+from whispertide_lab.training.short_framing import encode_short
 from whispertide_lab.training.short_lessons import Lesson, Teacher, bare_mel, teach
 from whispertide_lab.training.short_texts import compare
 from whispertide_lab.training.short_windows import ShortWindowOptions, Stretch
@@ -214,6 +215,23 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     assert report["texts"]["windows"] == 6
     assert report["data"]["held_out_speakers"] == 6
     assert report["held_out"] == min(expected.report["held_out"], round(whole.best[0].loss, 4))
+
+
+def test_with_merged_padding_one_batch_in_three_is_bare(
+    tmp_path: Path, shards: Shards, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trainer(checkpoint, shards, tmp_path / "run", steps=6, epoch=6, merged=4)
+    heard: list[tuple[int, bool]] = []
+
+    def encode(network: Whisper, bare: torch.Tensor, merged: int) -> torch.Tensor:
+        heard.append((merged, torch.is_grad_enabled()))
+        return encode_short(network, bare, merged)
+
+    monkeypatch.setattr(short, "encode_short", encode)
+    assert run.run(quiet)
+    assert [merged for merged, learning in heard if learning] == [0, 4, 4, 0, 4, 4]
+    assert {merged for merged, learning in heard if not learning} == {4}
+    assert run.result().merged == 4
 
 
 def test_what_was_learned_is_what_runs(tmp_path: Path, shards: Shards, checkpoint: Checkpoint) -> None:

@@ -42,6 +42,7 @@ from whispertide_lab.training.small_run import note_options
 from whispertide_lab.training.torch_engine import TorchEngine
 
 REPORT = "report.json"
+_BARE = 3  # one batch in so many is bare where others have merged padding
 
 Advance = Callable[[str, int, int], None]
 
@@ -54,7 +55,8 @@ class ShortOptions(AdapterOptions):
     batch     windows in an update
     text      the weight of the teacher's text in the loss; that of its distribution is 1
     again     the share of the windows that are heard padded, too, so that the checkpoint stays what it was
-    merged    frames of merged padding after each window; 0: they are bare
+    merged    frames of merged padding after each window, but for every third batch, which is bare, so that the adapter
+              serves bare windows, too; 0: all are bare
     language  of all speech; None: as its manifest says, or as the checkpoint guesses
     """
 
@@ -128,16 +130,17 @@ class ShortTrainer(AdapterTrainer[ShortBatch]):
 
     def loss(self, batch: ShortBatch) -> Tensor:
         """All parts."""
-        parts = self._parts(batch)
+        learning_bare = torch.is_grad_enabled() and self.step % _BARE == 0
+        parts = self._parts(batch, 0 if learning_bare else self.options.merged)
         return parts.distance + self.options.text * parts.text + parts.changed
 
-    def _parts(self, batch: ShortBatch) -> Parts:
-        return parts_of(self.network, batch, encode_short(self.network, batch.bare, self.options.merged))
+    def _parts(self, batch: ShortBatch, merged: int) -> Parts:
+        return parts_of(self.network, batch, encode_short(self.network, batch.bare, merged))
 
     def measured(self) -> dict[str, float]:
         """On held-out windows: distances per token, and how the texts differ from the teacher's."""
         with torch.no_grad(), self._precision():
-            pairs = [(self._parts(batch), batch) for batch in self._held_out]
+            pairs = [(self._parts(batch, self.options.merged), batch) for batch in self._held_out]
         bare = sum(int(batch.heard.sum()) for _, batch in pairs)
         padded = sum(int(batch.heard[: len(batch.padded)].sum()) for _, batch in pairs)
         return {
