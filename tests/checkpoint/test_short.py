@@ -13,7 +13,7 @@ from whispertide.checkpoint.attachments import path_in_cache
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.ggml_file import GgmlFile
 from whispertide.checkpoint.low_rank import adapted_names, merge_adapter
-from whispertide.checkpoint.short import GROUPS, KIND, ShortAdapter, adapted_hash, short_adapter
+from whispertide.checkpoint.short import GROUPS, KIND, ShortAdapter, adapted_hash, shipped_merged, short_adapter
 from whispertide.checkpoint.weights import TensorStore
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide.types import FloatArray
@@ -130,6 +130,19 @@ def test_a_damaged_one_that_lies_elsewhere_is_nobodys(checkpoint: Checkpoint) ->
 
 
 # --- refused ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_was_taught_with_is_in_its_report() -> None:
+    adapter = ShortAdapter(2, {})
+    merged = [replace(adapter, report=report).merged for report in ({}, {"options": {"merged": 16}})]
+    assert merged == [0, 16]
+    for odd in (-1, 1500, 1.5, "16", None, [16]):
+        assert replace(adapter, report={"options": {"merged": odd}}).merged == 0
+    assert replace(adapter, report={"options": 3}).merged == 0
+
+
+def test_what_those_of_the_package_were_taught_with() -> None:
+    assert [shipped_merged(name) for name in ("tiny.en", "base", "large")] == [16, 0, 0]
 
 
 def test_there_is_none(checkpoint: Checkpoint) -> None:

@@ -172,7 +172,6 @@ class TestWindow:
         begin = nano().tokenizer.timestamp_begin
         assert carried[-1] >= begin  # what follows a closed segment is one without an end: the next window hears it
         assert len(carried) == len(found.tokens) or found.tokens[len(carried)] >= begin
-        assert len(found.logprobs) == len(found.tokens)
         assert all(0 <= each.start <= each.end <= N_SAMPLES for each in found.segments)
 
     @pytest.mark.slow

@@ -17,7 +17,7 @@ from whispertide.decoding.rules import build_rules
 from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.streaming.framing import BARE, PAD30, Framing, Merged
+from whispertide.streaming.framing import BARE, PAD30, Framing, Merged, taught_framing
 from whispertide.types import SAMPLE_RATE, FloatArray
 from whispertide_lab.evaluation.clips import limit
 from whispertide_lab.training.short_lessons import search
@@ -83,6 +83,16 @@ def test_with_merged_padding_a_checkpoint_needs_no_adapter(name: str) -> None:
     padded = [heard_padded(name, number) for number in spoken]
     assert sum(map(bool, padded)) > len(spoken) / 2
     assert errors(padded, merged) < 0.35
+
+
+def test_windows_of_tiny_are_heard_best_as_its_adapter_was_taught() -> None:
+    model = usual("tiny.en").model
+    assert model.short_merged
+    taught = taught_framing(model.short_merged)
+    spoken = range(0, len(windows()), 2)
+    texts = [heard(model.short, windows()[number], taught) for number in spoken]
+    assert texts.count(None) <= 1
+    assert errors([heard_padded("tiny.en", number) for number in spoken], texts) < 0.25
 
 
 @pytest.mark.parametrize("name", ["tiny.en", "base"])

@@ -102,6 +102,13 @@ def anywhere(checkpoint: Checkpoint, kind: Kind) -> Path | None:
     return next((path for path in others if _owner(path, kind.largest) == checkpoint.tensors_hash), None)
 
 
+def report_in(path: Path) -> dict[str, Any]:
+    """The report of a file in the package, which is whole."""
+    with np.load(path, allow_pickle=False) as content:
+        report: dict[str, Any] = json.loads(str(content["report"]))
+    return report
+
+
 def _owner(path: Path, largest: int) -> str | None:
     """The hash of the checkpoint that a file belongs to; None if the file is damaged."""
     try:

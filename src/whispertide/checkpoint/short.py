@@ -17,6 +17,7 @@ from whispertide.checkpoint.cache import file_digest
 from whispertide.checkpoint.loader import Checkpoint
 from whispertide.checkpoint.low_rank import Matrices, arrays_of, matrices_of, shapes_of
 from whispertide.errors import CheckpointNotFoundError
+from whispertide.types import N_FRAMES
 
 KIND = Kind("an adapter for short windows", "short.npz", "whispertide train short {model}")
 GROUPS = ("encoder_self", "encoder_inner", "encoder_outer", "decoder_hears")
@@ -40,7 +41,7 @@ class ShortAdapter:
     @property
     def merged(self) -> int:
         """The frames of merged padding after the windows that it was taught on; 0: none, as bare ones."""
-        return int(self.report.get("options", {}).get("merged", 0))
+        return _merged(self.report)
 
     def save(self, path: Path) -> None:
         """Write it as a `.npz`, matrices as float16. Raises OSError."""
@@ -79,6 +80,21 @@ class ShortAdapter:
                 f"{KIND.making(checkpoint.argument)}, or choose framing=pad30"
             )
         return cls.load(path, checkpoint)
+
+
+def shipped_merged(name: str) -> int:
+    """The frames of merged padding that the adapter in the package knows, if the published checkpoint of that name has
+    one, which need not be there; else 0.
+    """
+    path = KIND.place(attachments.BUNDLED / name)
+    return _merged(attachments.report_in(path)) if path.is_file() else 0
+
+
+def _merged(report: Mapping[str, Any]) -> int:
+    """As a report says; adapters of earlier versions, whose reports say nothing of it, know bare windows."""
+    options = report.get("options")
+    frames = options.get("merged") if isinstance(options, dict) else None
+    return frames if isinstance(frames, int) and 0 < frames < N_FRAMES // 2 else 0
 
 
 def adapted_hash(checkpoint: Checkpoint) -> str:

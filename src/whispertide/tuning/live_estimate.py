@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.checkpoint.attachments import BUNDLED
-from whispertide.checkpoint.short import KIND
+from whispertide.checkpoint.short import KIND, shipped_merged
 from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.calibration import Calibration, shipped_for
 from whispertide.recipes.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
@@ -137,7 +137,7 @@ def estimate_live(
 
 def published_facts(name: str) -> CheckpointFacts:
     """Facts about a checkpoint of OpenAI's that is not measured: what the package has for it."""
-    return CheckpointFacts(KIND.place(BUNDLED / name).is_file(), shipped_for(name))
+    return CheckpointFacts(KIND.place(BUNDLED / name).is_file(), shipped_for(name), merged=shipped_merged(name))
 
 
 def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:

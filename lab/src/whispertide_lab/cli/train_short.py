@@ -44,8 +44,9 @@ def short(
     rank: RankOption = 16,
     rate: RateOption = 3e-4,
     merged: Annotated[
-        int, typer.Option("--merged", min=0, help="Frames of merged padding after each window. 0: bare windows.")
-    ] = 0,
+        int,
+        typer.Option("--merged", min=0, help="Frames of merged padding after two windows in three. 0: all are bare."),
+    ] = 16,
     language: SpokenOption = None,
     start: Annotated[
         Path | None,

@@ -69,7 +69,7 @@ class ShortOptions(AdapterOptions):
     batch: int = 8
     text: float = 1.0
     again: float = 1 / 16
-    merged: int = 0
+    merged: int = 16
     language: str | None = None
     windows: ShortWindowOptions = field(default_factory=ShortWindowOptions)
 
