@@ -30,7 +30,9 @@ def make_trace(utterance: str, *, late_s: float = 1.0, seconds: float = 6.0) -> 
     shown += [Shown(n + late_s, (f" word{n}",), ()) for n in range(1, count)]
     a_round = RoundCost(0.0, 0.25, 0.0, 0.1, 0.1, 0.05, decoder_runs=9, search_runs=8, search_rows=40, tokens=3)
     a_round = replace(a_round, encoder_gflop=1.5, cpu_s=0.2)
-    rounds = tuple(replace(a_round, start_s=float(n), window_s=min(n, 15.0)) for n in range(1, count))
+    rounds = tuple(
+        replace(a_round, start_s=float(n), window_s=min(n, 15.0), window_end_s=float(n)) for n in range(1, count)
+    )
     return Trace(
         utterance, "whisper-streaming", "simulated", seconds, tuple(sorted(shown, key=lambda s: s.at_s)), rounds
     )
