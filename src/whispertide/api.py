@@ -129,8 +129,8 @@ class Transcriber:
         then on the answer is the same. If audio is not `live`, the machine's speed does not matter.
         """
         costs = (lambda: self.costs) if live else None
-        model = self.model
-        return choose_framing(recipe, model.knows_short, costs, self.known_best, model.options, model.short_merged)
+        model, best = self.model, self.known_best
+        return choose_framing(recipe, model.knows_short, costs, best, model.options, lambda: model.short_merged)
 
     @cached_property
     def calibration(self) -> Calibration | None:

@@ -17,7 +17,7 @@ from whispertide.recipes.calibration import Calibration, remember, shipped_for
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.recipes.recipe import Recipe, parse_overrides
 from whispertide.recipes.short_windows import COMFORTABLE, Costs, as_tuned, choose_framing, measure_costs
-from whispertide.streaming.framing import BARE, Merged, Zeros, get_framing
+from whispertide.streaming.framing import BARE, PAD30, Merged, Zeros, get_framing
 from whispertide.streaming.stages import SerialExecutor
 
 AS_IT_IS = get_recipe("tide")
@@ -57,9 +57,18 @@ def test_a_checkpoint_that_knows_short_windows_gets_them_unmeasured() -> None:
 
 
 def test_a_checkpoint_that_was_taught_merged_padding_gets_as_much() -> None:
-    framed = choose_framing(TIDE, knows_short=True, costs=never, merged=16)
+    framed = choose_framing(TIDE, knows_short=True, costs=never, merged=lambda: 16)
     assert framed.recipe == TIDE.replace(framing="merged", stand_for_all=16, zeros_s=0.2)
     assert framed.why == "padding of merged frames, because this checkpoint was trained on short windows"
+
+
+def test_an_adapter_is_not_read_where_it_does_not_count() -> None:
+    def read() -> int:
+        raise AssertionError("nothing had to be read")
+
+    assert choose_framing(TIDE.replace(framing="pad30"), True, never, merged=read).recipe.framing == PAD30
+    assert choose_framing(TIDE, True, never, TUNED, merged=read).recipe.framing != BARE
+    assert choose_framing(TIDE, False, None, merged=read).recipe.framing == Merged()
 
 
 WHY = "padding of merged frames and the backward-shift guard, because this checkpoint was not trained on short windows"

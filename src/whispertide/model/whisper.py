@@ -71,9 +71,9 @@ class WhisperModel:
         Raises `CheckpointError` for an adapter that is damaged or another model's, `GraphError` for an encoder that
         cannot be built.
         """
-        if not self.is_adapted:
+        if self._short_adapter is None:
             return self
-        checkpoint = merge_adapter(self.checkpoint, ShortAdapter.of_checkpoint(self.checkpoint))
+        checkpoint = merge_adapter(self.checkpoint, self._short_adapter)
         return WhisperModel(checkpoint, self.engine.hearing(checkpoint))
 
     @cached_property
@@ -81,10 +81,14 @@ class WhisperModel:
         """True if there is an adapter for short windows."""
         return short_adapter(self.checkpoint) is not None
 
-    @cached_property
+    @property
     def short_merged(self) -> int:
         """The frames of merged padding that its adapter for short windows knows; 0: none. Raises as `short`."""
-        return ShortAdapter.of_checkpoint(self.checkpoint).merged if self.is_adapted else 0
+        return 0 if self._short_adapter is None else self._short_adapter.merged
+
+    @cached_property
+    def _short_adapter(self) -> ShortAdapter | None:
+        return ShortAdapter.of_checkpoint(self.checkpoint) if self.is_adapted else None
 
     @property
     def knows_short(self) -> bool:

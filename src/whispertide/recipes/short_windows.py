@@ -66,10 +66,11 @@ def choose_framing(
     costs: Callable[[], Costs] | None,
     tuned: Calibration | None = None,
     options: EngineOptions | None = None,
-    merged: int = 0,
+    merged: Callable[[], int] = lambda: 0,
 ) -> Framed:
     """The recipe for a checkpoint that knows short windows or does not; any framing but "auto" stays as it is. If it
-    knows them, they have so many frames of `merged` padding, or none.
+    knows them, they have as many frames of merged padding as `merged` tells. That is asked only then, because an
+    adapter has to be read for it.
 
     `costs` tells what rounds take on this machine, and is asked only where that counts. None: the audio is not live, so
     that the machine does not count. `tuned` is what was found out about the checkpoint before, here or by who made the
@@ -82,7 +83,7 @@ def choose_framing(
         return Framed(framed, tuned.said(recipe, framed, options))
     if not knows_short:
         return _careful(recipe, costs)
-    framing = taught_framing(merged)
+    framing = taught_framing(merged())
     why = f"{framing.name}, because this checkpoint was trained on short windows"
     return Framed(replace(recipe, framing=framing), why)
 

@@ -141,7 +141,9 @@ def published_facts(name: str) -> CheckpointFacts:
 
 
 def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:
-    framed = choose_framing(recipe, known.short, lambda: machine.costs, known.tuned, known.options, known.merged).recipe
+    framed = choose_framing(
+        recipe, known.short, lambda: machine.costs, known.tuned, known.options, lambda: known.merged
+    ).recipe
     seconds = machine.round_s(framed)
     load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
     return LiveEstimate(
