@@ -144,8 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "bare": (model, BARE),
     }
     if model.short is not model:
-        taught = taught_framing(model.short_merged)
-        ways[f"{taught.name}, with the adapter"] = (model.short, taught)
+        for framing in dict.fromkeys((taught_framing(model.short_merged), BARE)):
+            ways[f"{framing.name}, with the adapter"] = (model.short, framing)
     heard = {name: Heard() for name in ways}
     with counting("windows") as advance:
         for number, utterance in enumerate(utterances, 1):
