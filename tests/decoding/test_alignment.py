@@ -31,7 +31,8 @@ class Letters:
         return (31, 32, 33)
 
     def split_to_word_tokens(self, tokens: list[int], language: str | None) -> tuple[list[str], list[list[int]]]:
-        assert language == self.asked[0]
+        spoken, task, _ = self.asked
+        assert language == ("en" if task == "translate" else spoken)
         words: list[list[int]] = []
         for token in tokens:
             if token < 10 or token == self.eot:

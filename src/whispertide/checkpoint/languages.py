@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from whispertide.errors import OptionError, UnknownLanguageError
+from whispertide.options import Task
 
 # Code and English name, in token order; large-v3 added Cantonese.
 _TABLE = """
@@ -60,6 +61,11 @@ def language_code(language: str) -> str:
         f"expected the code or English name of a language that Whisper knows, such as 'en' or 'german'; "
         f"got {language!r}; {hint}"
     )
+
+
+def written_language(language: str | None, task: Task) -> str | None:
+    """The language of a text: the one spoken, or English, into which Whisper translates."""
+    return "en" if task == "translate" else language
 
 
 def primary(tag: str) -> str:

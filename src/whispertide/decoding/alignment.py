@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from whispertide.checkpoint.languages import written_language
 from whispertide.decoding.token_words import WordTiming, sharpen, warp, word_timings
 from whispertide.model.engine import DecodeRequest, Encoded, required
 from whispertide.model.whisper import WhisperModel
@@ -50,7 +51,7 @@ def locate_words(
     # Up to the query that predicts the end of text: where that begins the last word ends. What the end of text itself
     # predicts is about no audio.
     starts = warp(-sharpened[:-1])
-    words, word_tokens = tokenizer.split_to_word_tokens([*text, tokenizer.eot], language)
+    words, word_tokens = tokenizer.split_to_word_tokens([*text, tokenizer.eot], written_language(language, task))
     return word_timings(words[:-1], word_tokens[:-1], starts, probabilities)
 
 

@@ -240,6 +240,16 @@ class TestLanguages:
         assert len(before) - len(multilingual().sot_sequence("zh")) > 3  # some of it fits
         assert watch.scenes[0].kind_of(before[-5]).speaks
 
+    def test_a_translation_is_cut_into_english_words(self) -> None:
+        """From whatever language: what Whisper translates is English, with spaces."""
+        model = self.speaking((" Shetland", 10), (" is", 60), language="zh")
+        watch = Stop(99)
+        options = DecodeOptions(language="zh", task="translate")
+        result = hear(model, SinglePass(context_tokens=9, watch=(watch,)), prompt="word " * 9, options=options)
+        assert [word.word.text for word in result.heard.words] == [" Shetland", " is"]
+        assert watch.scenes[0].kind_of(result.heard.words[0].tokens[1]).continues
+        assert multilingual().decode(self.fed(model, 0)) == " word" * 9
+
 
 class TestBeams:
     """What was found among beams is watched as if it had been found alone."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from whispertide.checkpoint.generation import Head
-from whispertide.checkpoint.languages import UNSPACED_LANGUAGES
+from whispertide.checkpoint.languages import UNSPACED_LANGUAGES, written_language
 from whispertide.decoding.accept import GREEDY
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.end import End, SecondBest
@@ -58,8 +58,9 @@ class AttendedDecode:
         self.encoded = encoded
         self.frames = frames
         self.language = language
+        self.written = written_language(language, job.options.task)
         self.prefix = prefix
-        self.kind_of = job.resources.kinds(language)
+        self.kind_of = job.resources.kinds(self.written)
         self.is_retry = job.listen.retry is not None and listen.retry is None
         heads = {*self.model.alignment_heads}
         for watch in listen.watch:
@@ -115,7 +116,7 @@ class AttendedDecode:
             previous,
             left,
             static=self.listen.static_prompt,
-            spaced=self.language not in UNSPACED_LANGUAGES,
+            spaced=self.written not in UNSPACED_LANGUAGES,
         )
         head = (tokenizer.sot_prev, *context) if context else ()
         tokens = (*head, *start, *prefix)
@@ -221,7 +222,7 @@ class AttendedDecode:
             sampled,
             self.tokenizer,
             window,
-            language=self.language,
+            language=self.written,
             times=self.listen.times,
             heads_first=self.listen.heads_first,
         )

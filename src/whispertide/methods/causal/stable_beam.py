@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from whispertide.checkpoint.languages import written_language
 from whispertide.decoding.accept import Beam
 from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt
@@ -106,7 +107,8 @@ class StableBeam:
         decoded = Cost("decode", time.perf_counter() - began, steps=found.steps)
         began = time.perf_counter()
         sampled = Sampled.of(found.best, model.tokenizer, encoded.valid_frames, len(prompt.tokens), prefix)
-        words = read_words(sampled, model.tokenizer, plan.window, language=language.language, times="attended")
+        written = written_language(language.language, options.task)
+        words = read_words(sampled, model.tokenizer, plan.window, language=written, times="attended")
         costs = (opened.cost, decoded, Cost("align", time.perf_counter() - began))
         hypotheses = tuple(Scored.of(each) for each in (found.best, *found.others)[: options.beam])
         return result_of(resources, plan, HeardStream(words, hypotheses), language, costs, len(found.best.tokens))

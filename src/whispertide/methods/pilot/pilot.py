@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from whispertide.checkpoint.languages import written_language
 from whispertide.decoding.accept import GREEDY, Beam
 from whispertide.decoding.guards import with_loop_guard
 from whispertide.decoding.prompt import build_prompt
@@ -107,7 +108,8 @@ class Pilot:
             began = time.perf_counter()
             frames = min(-(-len(plan.window) // FRAME_SAMPLES), encoded.valid_frames)
             sampled = Sampled.of(best, model.tokenizer, frames, len(search.prompt.tokens), plan.prefix)
-            words = read_words(sampled, model.tokenizer, plan.window, language=language.language)
+            written = written_language(language.language, options.task)
+            words = read_words(sampled, model.tokenizer, plan.window, language=written)
             logprobs = best.logprobs[: len(best.tokens)]
             scores = Scores(logprobs, search.entropy)
             heard = replace(heard, words=words, tokens=best.tokens, scores=scores)
