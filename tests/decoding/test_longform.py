@@ -76,6 +76,15 @@ class TestWindowAfterWindow:
         assert [cost.pieces for cost in run.costs] == [((1500, None),), (), ()]
         assert [cost.steps for cost in run.costs] == [Steps(), Steps(6, 6, 6, prompts=1), Steps(1, 1, 1)]
 
+    @pytest.mark.parametrize("timed", [True, False])
+    def test_a_window_is_apart_where_the_checkpoint_writes_no_space(self, timed: bool) -> None:
+        """As those that were fine-tuned on texts without it: "We walkWe walk"."""
+        told = [time(0), *story(("We", 5), (" walk", 20)), time(80)]
+        options = DecodeOptions(temperatures=(0.0,), word_timestamps=timed)
+        (written,) = transcription(telling(told), options=options).next_window()
+        assert written.text == " We walk"
+        assert [word.text for word in written.words] == [" We", " walk"] * timed
+
     def test_without_word_times(self) -> None:
         options = DecodeOptions(temperatures=(0.0,), word_timestamps=False)
         told = [time(5), *WORDS[:1], time(30), time(31), *WORDS[1:], time(80)]

@@ -51,6 +51,24 @@ def test_words_follow_the_attention() -> None:
     assert words[0].word.probability == pytest.approx(np.exp(-0.1), rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("text", "forced", "language", "first"),
+    [
+        ("The cat", "", None, " The"),
+        ("The cat", "", "de", " The"),
+        (" The cat", "", None, " The"),
+        ("ing cat", " The", None, "ing"),  # the rest of a word
+        (", cat", "", None, ","),
+        ("The cat", "", "zh", "The"),
+    ],
+)
+def test_a_text_begins_apart_from_the_one_before(text: str, forced: str, language: str | None, first: str) -> None:
+    """Checkpoints that were fine-tuned on texts without it write no space at the beginning."""
+    count = len(TOKENIZER.encode(text)) + len(TOKENIZER.encode(forced)) + 1
+    words = read_words(sampled(text, [*range(10, 20 * count, 20)], forced), TOKENIZER, WINDOW, language=language)
+    assert words[0].word.text == first
+
+
 def test_words_without_those_that_are_blank() -> None:
     words = [TokenWord(Word(text, 0, 320), (1,)) for text in (" The", "", " ", "\n", " cat", "。")]
     assert [one.word.text for one in spoken(words)] == [" The", " cat", "。"]

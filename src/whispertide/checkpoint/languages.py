@@ -68,6 +68,14 @@ def written_language(language: str | None, task: Task) -> str | None:
     return "en" if task == "translate" else language
 
 
+def apart(text: str, language: str | None) -> str:
+    """The beginning of a text in a language, with the space that parts it from the one before.
+
+    Whisper writes it; checkpoints that were fine-tuned on texts without it do not.
+    """
+    return " " + text if text[:1].isalnum() and language not in UNSPACED_LANGUAGES else text
+
+
 def primary(tag: str) -> str:
     """The language that a tag begins with, in small letters: "en-US" and "en_US" -> "en"."""
     return tag.lower().replace("_", "-").partition("-")[0]

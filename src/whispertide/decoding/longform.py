@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from whispertide.checkpoint.languages import apart, written_language
 from whispertide.decoding.draft import Reference
 from whispertide.decoding.fallback import is_silence
 from whispertide.decoding.language import APART, CERTAIN, ENOUGH, LIKELY, DetectedLanguage, detect_language
@@ -21,7 +22,7 @@ from whispertide.decoding.search import NO_STEPS, Cost, Guard, Steps
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.voice import LONGEST_WORD, UNHEARD, Voice
 from whispertide.decoding.window import WindowResult, align_window, decode_window
-from whispertide.decoding.word_repairs import SpokenSegment
+from whispertide.decoding.word_repairs import SpokenSegment, words_apart
 from whispertide.features import Features, padded
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
@@ -353,9 +354,9 @@ class Transcription:
 
     def _written(self, result: WindowResult, spoken: Sequence[SpokenSegment], window: int) -> list[OfflineSegment]:
         """Number the segments of a window that last and say something, and remember them as context."""
-        written = []
+        written, language = [], written_language(self.language, self.options.task)
         for segment in spoken:
-            text = self.model.tokenizer.decode(segment.tokens)
+            text = apart(self.model.tokenizer.decode(segment.tokens), language)
             if not len(segment.span) or not text.strip():
                 continue
             self.context.extend(segment.tokens)
@@ -367,7 +368,7 @@ class Transcription:
                     span=Span(min(segment.span.start, limit), min(segment.span.end, limit)),
                     text=text,
                     tokens=segment.tokens,
-                    words=segment.words if self.options.word_timestamps else (),
+                    words=words_apart(segment.words, language) if self.options.word_timestamps else (),
                     avg_logprob=result.avg_logprob,
                     compression_ratio=result.compression_ratio,
                     no_speech_prob=result.no_speech_prob,

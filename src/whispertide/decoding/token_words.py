@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from whispertide.checkpoint.languages import apart
 from whispertide.checkpoint.tokenizer import REPLACEMENT, KindOf, Tokenizer, speaks
 from whispertide.decoding.search import Hypothesized
 from whispertide.punctuation import AFTER_WORDS, is_abbreviation
@@ -170,6 +171,8 @@ def read_words(
     # Whisper splits best with an end of text after the last word.
     words, word_tokens = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot], language)
     words, word_tokens = words[:-1], word_tokens[:-1]
+    if not sampled.forced:
+        words[0] = apart(words[0], language)
     # The forced words take part in the warp, so that no new word is placed in their audio; they are no part of the
     # result.
     own = rows[len(sampled.forced) :]
@@ -253,15 +256,8 @@ def word_timings(
     done = 0
     for text, tokens in zip(words, word_tokens, strict=True):
         stop = done + len(tokens)
-        timings.append(
-            WordTiming(
-                text,
-                tuple(tokens),
-                start=int(starts[done]) * FRAME_SAMPLES,
-                end=int(starts[stop]) * FRAME_SAMPLES,
-                probability=float(probabilities[done:stop].mean()),
-            )
-        )
+        start, end = (int(starts[at]) * FRAME_SAMPLES for at in (done, stop))
+        timings.append(WordTiming(text, tuple(tokens), start, end, float(probabilities[done:stop].mean())))
         done = stop
     return timings
 

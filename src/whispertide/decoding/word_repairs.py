@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from whispertide.checkpoint.languages import apart
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.token_words import WordTiming, merge_punctuation
 from whispertide.types import SAMPLE_RATE, Span, Word
@@ -104,6 +105,11 @@ def place_words(
             spoken = _ended(spoken, sizes, offset + until, longest=2 * typical, eot=eot)
         placed.append(spoken)
     return placed
+
+
+def words_apart(words: tuple[Word, ...], language: str | None) -> tuple[Word, ...]:
+    """The words of a segment, the first with its space (`apart`)."""
+    return (replace(words[0], text=apart(words[0].text, language)), *words[1:]) if words else words
 
 
 def _by_segment(
