@@ -12,14 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import CLIPS, believe_as_openai, nano, openai_model, openai_timing
+from scripted_model import telling
 from slow_rows import slow_but
 from whispertide.audio.file import load_audio
 from whispertide.decoding import longform
+from whispertide.decoding.voice import Voice
 from whispertide.errors import AudioError, UnknownLanguageError
 from whispertide.features import log_mel
-from whispertide.offline import Features, OfflineSegment, hear, transcribe_blocks, transcribe_heard
+from whispertide.offline import Features, Heard, OfflineSegment, hear, transcribe_blocks, transcribe_heard
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
 
 AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 
@@ -240,6 +242,17 @@ class TestVoiceGate:
         both = transcript(np.concatenate([first, np.zeros(SAMPLE_RATE // 2, np.float32), second]))
         assert both[-1].span.end > len(first) + 4 * SAMPLE_RATE
         assert len(both) > len(alone)
+
+
+@pytest.mark.parametrize(("begins_s", "from_s"), [(40, 39.6), (2, 0)])
+def test_the_language_is_that_of_the_first_speech(begins_s: int, from_s: float) -> None:
+    """Not of the half minute of silence before it, which sounds like any; a short pause changes nothing."""
+    noise = np.random.RandomState(0).standard_normal(4 * SAMPLE_RATE).astype(np.float32)
+    features = Features.of([np.zeros(begins_s * SAMPLE_RATE, np.float32), noise], 80)
+    model = telling([], language="de")
+    heard = Heard(features, Voice((Span(begins_s * SAMPLE_RATE, features.samples),)))
+    assert list(transcribe_heard(model, heard, DecodeOptions())) == []  # type: ignore[arg-type]
+    np.testing.assert_array_equal(model.mels[0], features.opening(round(from_s * SAMPLE_RATE / HOP_LENGTH)))
 
 
 class TestFeatures:

@@ -90,8 +90,11 @@ def transcribe_heard(
         if progress is not None:
             progress(end * HOP_LENGTH, end * HOP_LENGTH)
         return
-    # of the whole recording: what its first 30 s sound like, unless it is asked for
-    language = choose_language(model, lambda: model.encode(features.opening()), options.language, options.languages)
+    # of the whole recording: what its first 30 s sound like from where somebody speaks, unless it is asked for
+    begin = 0 if voice is None else (voice.next_start(0) or 0) // HOP_LENGTH
+    language = choose_language(
+        model, lambda: model.encode(features.opening(begin)), options.language, options.languages
+    )
     transcription = Transcription(
         model, features, options, language.language, seek=0, end=end, frame=frame, voice=voice
     )
