@@ -58,8 +58,8 @@ def test_one_segment_alone_ends_at_its_timestamp() -> None:
     assert not found.ends_in_speech
 
 
-def test_without_timestamps_the_window_is_one_segment() -> None:
-    for tokens in [(1, 2, 3), (at(0), 1, 2), ()]:
+def test_without_an_end_the_window_is_one_segment() -> None:
+    for tokens in [(1, 2, 3), (at(0), 1, 2), (at(40), 1, 2), ()]:
         found = cut(*tokens)
         assert found.segments == (TimedSegment(0, DURATION, tokens),)
         assert found.consumed == DURATION

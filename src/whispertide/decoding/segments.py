@@ -56,8 +56,9 @@ def split_segments(tokens: Sequence[int], timestamp_begin: int, duration: int) -
         return max(token - timestamp_begin, 0) * FRAME_SAMPLES
 
     if not cuts:
-        # `<|0.00|>` alone opens the one segment and does not tell where it ends: then it lasts as long as the audio.
-        last = next((token for token in reversed(tokens) if token >= timestamp_begin), timestamp_begin)
+        # The one that opens the segment does not tell where it ends: then it lasts as long as the audio. The original
+        # says so of `<|0.00|>` alone, and ends others where their text begins.
+        last = next((token for token in reversed(tokens[1:]) if token >= timestamp_begin), timestamp_begin)
         end = duration if last == timestamp_begin else time_of(last)
         return Segmentation((TimedSegment(0, end, tuple(tokens)),), duration, not single_ending)
 
