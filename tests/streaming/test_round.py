@@ -18,6 +18,8 @@ def test_what_was_spoken_before_holds_unless_another_language_is_certain() -> No
     assert plan(1.0, spoken="en").language(heard) == heard, "a guess that nothing is confirmed by"
     assert plan(3.0).language(heard) == plan(3.0, spoken="pt").language(heard) == heard
     assert plan(3.0, spoken="en").language(DetectedLanguage("pt", 0.95, {"pt": 0.95})).language == "pt"
+    among = DetectedLanguage("pt", 0.56, {"pt": 0.56, "fr": 0.44})
+    assert plan(3.0, spoken="en").language(among).language == "pt", "the list of languages was changed"
 
 
 def test_a_cough_or_a_name_changes_no_language_however_certain_it_sounds() -> None:

@@ -96,9 +96,10 @@ class RoundPlan:
         before. People seldom change their language, and an accent, a name or a cough sounds like another one.
         """
         is_certain = found.probability >= CERTAIN and not self._is_no_sign(found)
-        if self.spoken is None or is_certain or self.waits(found):
+        # Without a share it may not be spoken any more, or nobody listened.
+        if self.spoken is None or self.spoken not in found.shares or is_certain or self.waits(found):
             return found
-        return DetectedLanguage(self.spoken, found.shares.get(self.spoken, 0.0), found.shares)
+        return DetectedLanguage(self.spoken, found.shares[self.spoken], found.shares)
 
     def _is_no_sign(self, found: DetectedLanguage) -> bool:
         """True if the window is too short to be a sign of another language than the one `spoken` before."""
