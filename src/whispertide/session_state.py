@@ -235,6 +235,9 @@ class SessionState:
         commit = _hold_back(utterance, commit, certain=certain, is_last=result.plan.is_last)
         if labels is not None:
             commit = _await_labels(utterance, commit, labels, is_last=result.plan.is_last)
+        # Where none of its words were written, its mark closes nothing.
+        if commit.closing is not None and not (commit.confirmed or utterance.spoken):
+            commit = replace(commit, closing=None)
         # Where every utterance is a turn, nothing follows that the mark could wait for.
         if commit.closing is not None and not (gated and self.recipe.schedule.turn_pause):
             commit = replace(commit, confirmed=(*commit.confirmed, commit.closing), closing=None)
@@ -247,8 +250,7 @@ class SessionState:
             if turns.closing is not None and may_stand(turns.closing.text, commit.confirmed[0].text):
                 commit = replace(commit, confirmed=(turns.closing, *commit.confirmed))
             turns.closing = None
-        # Where none of its words were written, its mark closes nothing.
-        if commit.closing is not None and utterance.spoken:
+        if commit.closing is not None:
             utterance.unfinished, turns.closing = True, commit.closing
         if not policy.loop_guard:
             return commit

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,10 +15,14 @@ from whispertide.errors import SessionError
 from whispertide.events import Confirmed, Event, Hypothesis, SpeechStart, SpeechStop, TurnEnd, Unheard
 from whispertide.methods.agreement.local_agreement import AgreementState, LocalAgreement
 from whispertide.methods.agreement.whole_window import HeardSegments, WholeWindow
+from whispertide.options import DecodeOptions
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
+from whispertide.session_state import SessionState
 from whispertide.streaming.end_of_turn import TurnLimits
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.turn_gate import TurnGate
+from whispertide.streaming.turn_state import Utterance
 from whispertide.types import SAMPLE_RATE, Span, Word
 
 S = SAMPLE_RATE
@@ -183,6 +187,19 @@ def test_an_unlikely_mark_stands_where_nobody_speaks_on() -> None:
     session = Session(UNSURE, Verbatim(over), make_gate(over))
     ((text, end, at),) = turns(push(session, 6.0))
     assert (text, at - end) == ("ask not.", round(1.5 * S))
+
+
+@pytest.mark.parametrize("recipe", [UNSURE, UNSURE.replace(vad_turn_s=0.0)], ids=["turns", "utterances"])
+def test_a_mark_after_no_words_is_no_text(recipe: Recipe) -> None:
+    """As where all words before it were too unlikely to be written."""
+    state = SessionState(recipe, DecodeOptions())
+    state.turns.utterance = utterance = Utterance(0, 0, policy=recipe.policy.start(0), keep_from=0, last_end=0)
+    result: RoundResult[Any] = RoundResult(RoundPlan(0, Span(0, S), WholeWindow(), is_last=True))
+    alone, after = Commit((), (), 0, closing=Word(".", S, S)), Commit((Word(" a", 0, S),), (), 0)
+    assert state.filter_commit(alone, result, gated=False) == Commit((), (), 0)
+    assert (utterance.spoken, utterance.unfinished, state.turns.closing) == (False, False, None)
+    state.filter_commit(after, result, gated=False)
+    assert state.filter_commit(alone, result, gated=False).confirmed == (Word(".", S, S),)
 
 
 @pytest.mark.parametrize("end", [Session.flush, Session.finish, Session.clear])
