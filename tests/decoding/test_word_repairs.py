@@ -16,6 +16,7 @@ from whispertide.decoding import word_repairs
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.word_repairs import (
     SpokenSegment,
+    in_order,
     place_words,
     shorten_at_sentence_ends,
     typical_duration,
@@ -255,6 +256,21 @@ class TestRepairs:
     def test_the_first_word_has_none_before_it(self) -> None:
         words = [timing("!", 0, 50), timing(" a", 50, 55), timing(" b", 55, 95), timing("?", 95, 99)]
         assert shorten_at_sentence_ends(words, 10 * FRAME_SAMPLES) == words
+
+
+def test_words_do_not_overlap_where_one_is_made_longer() -> None:
+    """As long as a typical word, 0.7 s at most, which is beyond the next word, or beyond the end of the recording."""
+    words = [timing(f" {start}", start, end) for start, end in [(0, 35), (35, 70), (70, 105), (105, 133), (133, 161)]]
+    segments = [
+        TimedSegment(start * FRAME_SAMPLES, end * FRAME_SAMPLES, (1,) * count)
+        for start, end, count in [(0, 107, 4), (133, 135, 1)]
+    ]
+    placed = place_words(words, segments, eot=EOT)
+    assert [word.end // FRAME_SAMPLES for each in placed for word in each.words][3:] == [140, 168]
+    ordered = in_order(placed, 165 * FRAME_SAMPLES)
+    times = [(word.start // FRAME_SAMPLES, word.end // FRAME_SAMPLES) for each in ordered for word in each.words]
+    assert times == [(0, 35), (35, 70), (70, 105), (105, 140), (140, 165)]
+    assert [each.span for each in ordered] == [each.span for each in placed]
 
 
 class TestWithin:

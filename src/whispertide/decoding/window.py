@@ -16,7 +16,7 @@ from whispertide.decoding.search import Guard, Steps, StopReason, run_search
 from whispertide.decoding.segments import Segmentation, TimedSegment, split_segments
 from whispertide.decoding.token_search import build_search
 from whispertide.decoding.token_words import whole_characters
-from whispertide.decoding.word_repairs import SpokenSegment, place_words, within
+from whispertide.decoding.word_repairs import SpokenSegment, in_order, place_words, within
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions, Task
@@ -131,4 +131,5 @@ def align_window(
     timings = locate_words(model, encoded, text, language=language, task=task, frames=frames)
     if hushed and duration is not None:
         timings, segments = within(timings, segments, duration, eot=eot)
-    return place_words(timings, segments, eot=eot, offset=offset, last_speech=last_speech, until=until)
+    placed = place_words(timings, segments, eot=eot, offset=offset, last_speech=last_speech, until=until)
+    return in_order(placed, offset + (encoded.valid_frames * FRAME_SAMPLES if duration is None else duration))

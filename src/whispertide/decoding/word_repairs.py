@@ -3,7 +3,7 @@
 Source: openai/whisper, timing.py (`add_word_timestamps`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,6 +104,21 @@ def place_words(
             sizes = [len(timing.tokens) for timing in own]
             spoken = _ended(spoken, sizes, offset + until, longest=2 * typical, eot=eot)
         placed.append(spoken)
+    return placed
+
+
+def in_order(segments: Iterable[SpokenSegment], end: int) -> list[SpokenSegment]:
+    """The segments with words that do not overlap, nor pass sample `end`: the original makes the word next to a
+    segment's timestamp as long as a typical one, also where that reaches into the next word.
+    """
+    placed, clock = [], 0
+    for segment in segments:
+        words = []
+        for word in segment.words:
+            start = min(max(word.start, clock), end)
+            clock = min(max(word.end, start), end)
+            words.append(replace(word, start=start, end=clock))
+        placed.append(replace(segment, words=tuple(words)))
     return placed
 
 
