@@ -9,6 +9,8 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from websockets.asyncio.client import connect
 from whispertide import api
 from whispertide.audio.file import load_audio
 from whispertide.audio.wav import pcm
-from whispertide.types import SAMPLE_RATE, FloatArray, seconds
+from whispertide.types import SAMPLE_RATE, FloatArray, Word, seconds
 from whispertide_lab.speech.manifest import bare_word
 
 CLIPS = tuple(
@@ -62,13 +64,28 @@ Listen = Callable[[int, Talk, Heard], Awaitable[None]]
 
 def make_talk(model: str, precision: Any, duration_s: float, clips: Sequence[Path] = CLIPS) -> Talk:
     """The clips one after the other, up to about that length, and their words."""
+    return make_talks(model, precision, duration_s, [*map(load_audio, clips)])[0]
+
+
+def make_talks(
+    model: str, precision: Any, duration_s: float, clips: Sequence[FloatArray], number: int = 1
+) -> list[Talk]:
+    """So many talks of about that length; each begins with another clip, as long as there are any."""
     transcriber = api.load(model, precision=precision)
+    heard = cache(lambda clip: transcriber.transcribe(clips[clip]).words)
+    return [_talk(clips, heard, duration_s, first) for first in range(min(number, len(clips)))]
+
+
+def _talk(clips: Sequence[FloatArray], heard: Callable[[int], Sequence[Word]], duration_s: float, first: int) -> Talk:
+    """From clip `first` on, around and around."""
     samples: list[FloatArray] = []
     words: list[tuple[str, float]] = []
     at = 0
-    while seconds(at) < duration_s:
-        clip = load_audio(clips[len(samples) // 2 % len(clips)])
-        words += [(bare_word(word.text), seconds(at + word.end)) for word in transcriber.transcribe(clip).words]
+    for number in count(first):
+        if seconds(at) >= duration_s:
+            break
+        clip = clips[number % len(clips)]
+        words += [(bare_word(word.text), seconds(at + word.end)) for word in heard(number % len(clips))]
         samples += [clip, np.zeros(PAUSE, np.float32)]
         at += len(clip) + PAUSE
     return Talk(np.concatenate(samples), tuple(word for word in words if word[0]))

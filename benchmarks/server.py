@@ -14,10 +14,11 @@ The number is searched for: one session, `--first`, twice as many while they are
 is a quarter. A run ends as soon as it cannot pass any more. Where even one session is late, the limit is twice its p95,
 and the result says so. Every run has a server of its own, warmed up by two seconds of speech.
 
-`--journal none,nats` a server that keeps its sessions with one that does
-not; `--peer` runs WhisperLiveKit's own server next to it where `make peers`
-installed it. Prints a line per run as it is done, then one JSON line per server. `--notes FILE` remembers every run,
-so that what was cut off goes on where it was; it does not know of changes to the code.
+Everybody says the same synthetic clips; with `--corpus people-utterances/report` each session says people's recordings,
+beginning with another one than the others. `--journal none,nats` compares a server that keeps its sessions with one
+that does not; `--peer` runs WhisperLiveKit's own server next to it where `make peers` installed it. Prints a line per
+run as it is done, then one JSON line per server. `--notes FILE` remembers every run, so that what was cut off goes on
+where it was; it does not know of changes to the code.
 """
 
 import argparse
@@ -29,16 +30,19 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 
 from contenders import Contender, livekit, ours, started
 from empty_server import cycles, overhead
 from journals import JOURNALS, journal_at
 from noted_rows import Notes, Row
-from paced_sessions import Heard, Listen, Talk, beginning, in_common, make_talk
+from paced_sessions import Heard, Listen, Talk, beginning, in_common, make_talk, make_talks
 
 from whispertide.checkpoint import load_checkpoint
 from whispertide.model.providers import usable_cpus
+from whispertide_lab.evaluation.corpora import open_corpus
 
 PARTS = ("load", "overhead", "cycles")
 PEER_POLICIES = ("localagreement", "simulstreaming")
@@ -52,20 +56,33 @@ MATCHED = 0.95  # of the share of words that are matched with one session; the l
 # --- load ------------------------------------------------------------------------------------------------------------
 
 
-async def together(listen: Listen, port: int, talk: Talk, everybody: Sequence[Heard], limit_s: float) -> float:
+@dataclass(frozen=True)
+class Session:
+    """What one says, and what it was sent."""
+
+    talk: Talk
+    heard: Heard = field(default_factory=Heard)
+
+    @property
+    def latencies(self) -> list[float]:
+        """Of the words that are matched, in seconds."""
+        return self.heard.latencies(self.talk)
+
+
+async def together(listen: Listen, port: int, sessions: Sequence[Session], limit_s: float) -> float:
     """Let everybody hear at once; returns after how many seconds they were given up (0: they were not)."""
-    await listen(port, beginning(talk, WARM_UP_S), Heard())
+    await listen(port, beginning(sessions[0].talk, WARM_UP_S), Heard())
     began = time.perf_counter()
 
-    async def one(number: int, heard: Heard) -> None:
-        await asyncio.sleep(number / len(everybody))
-        await listen(port, talk, heard)
+    async def one(number: int, session: Session) -> None:
+        await asyncio.sleep(number / len(sessions))
+        await listen(port, session.talk, session.heard)
 
-    tasks = [asyncio.create_task(one(number, heard)) for number, heard in enumerate(everybody)]
+    tasks = [asyncio.create_task(one(number, session)) for number, session in enumerate(sessions)]
     waiting: set[asyncio.Task[None]] = set(tasks)
     while waiting:
         _, waiting = await asyncio.wait(tasks, timeout=LOOK_S)
-        if waiting and hopeless(everybody, talk, limit_s):
+        if waiting and hopeless(sessions, limit_s):
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -73,36 +90,45 @@ async def together(listen: Listen, port: int, talk: Talk, everybody: Sequence[He
     return 0.0
 
 
-def hopeless(everybody: Sequence[Heard], talk: Talk, limit_s: float) -> bool:
+def hopeless(sessions: Sequence[Session], limit_s: float) -> bool:
     """Whether more words came late already than may, or a session failed."""
     if math.isinf(limit_s):
         return False
-    if any(heard.problem for heard in everybody):
+    if any(session.heard.problem for session in sessions):
         return True
-    late = sum(latency > limit_s for heard in everybody for latency in heard.latencies(talk))
-    return late > LATE * len(everybody) * len(talk.words)
+    late = sum(latency > limit_s for session in sessions for latency in session.latencies)
+    return late > LATE * said_by(sessions)
 
 
-def run_load(contender: Contender, talk: Talk, sessions: int, limit_s: float, alone: Sequence[str]) -> Row:
-    """So many sessions at once; the figures of all of them together. `alone` is what one says that is alone."""
+def said_by(sessions: Sequence[Session]) -> int:
+    """How many words they say together."""
+    return sum(len(session.talk.words) for session in sessions)
+
+
+def run_load(contender: Contender, talks: Sequence[Talk], number: int, limit_s: float, alone: Sequence[str]) -> Row:
+    """So many sessions at once; the figures of all of them together. `alone` is what one says of the first talk that is
+    alone.
+    """
     busy = time.process_time()
-    everybody = [Heard() for _ in range(sessions)]
+    sessions = [Session(talk) for talk in islice(cycle(talks), number)]
     with started(contender) as port:
-        given_up_s = asyncio.run(together(contender.listen, port, talk, everybody, limit_s))
-    texts = [[word for word, _ in heard.words] for heard in everybody]
-    usual = alone or (texts[0] if sessions == 1 else ())
-    latencies = sorted(latency for heard in everybody for latency in heard.latencies(talk))
+        given_up_s = asyncio.run(together(contender.listen, port, sessions, limit_s))
+    texts = [[word for word, _ in session.heard.words] for session in sessions]
+    usual = alone or (texts[0] if number == 1 else ())
+    latencies = sorted(latency for session in sessions for latency in session.latencies)
+    problems = {session.heard.problem for session in sessions if session.heard.problem}
+    alike = [in_common(text, usual) for text in texts[:: len(talks)]] if usual else []
     return {
-        "sessions": sessions,
+        "sessions": number,
         "p50_s": round(statistics.median(latencies), 3) if latencies else None,
         "p95_s": round(p95(latencies), 3) if latencies else None,
-        "matched": round(len(latencies) / max(1, sessions * len(talk.words)), 3),
-        "as_alone": round(statistics.mean(in_common(text, usual) for text in texts), 4) if usual else None,
-        "complete": sum(heard.complete for heard in everybody),
+        "matched": round(len(latencies) / max(1, said_by(sessions)), 3),
+        "as_alone": round(statistics.mean(alike), 4) if alike else None,
+        "complete": sum(session.heard.complete for session in sessions),
         "given_up_s": given_up_s,
         "client_cpu_s": round(time.process_time() - busy, 1),
-        "problems": sorted({heard.problem for heard in everybody if heard.problem})[:3],
-        "text": texts[0] if sessions == 1 else [],
+        "problems": sorted(problems)[:3],
+        "text": texts[0] if number == 1 else [],
     }
 
 
@@ -137,7 +163,7 @@ def search(measure: Callable[[int, float], Row], limit_s: float, first: int, mos
     return good, limit_s, rows
 
 
-def load(arguments: argparse.Namespace, talk: Talk, contender: Contender, notes: Notes) -> Row:
+def load(arguments: argparse.Namespace, talks: Sequence[Talk], contender: Contender, notes: Notes) -> Row:
     """Search, or measure the numbers that were asked for; these are compared with the fewest sessions among them."""
     settings = {key: value for key, value in vars(arguments).items() if key in _DETERMINE}
     weights = load_checkpoint(arguments.model).content_hash
@@ -146,7 +172,7 @@ def load(arguments: argparse.Namespace, talk: Talk, contender: Contender, notes:
 
     def measure(sessions: int, limit_s: float) -> Row:
         key = json.dumps([*known, sessions, limit_s, bool(alone)])
-        row = notes.row(key, lambda: run_load(contender, talk, sessions, limit_s, alone))
+        row = notes.row(key, lambda: run_load(contender, talks, sessions, limit_s, alone))
         alone.extend(row["text"] if not alone else ())
         show(contender, row)
         return row
@@ -162,7 +188,7 @@ def load(arguments: argparse.Namespace, talk: Talk, contender: Contender, notes:
     return {"server": contender.name, "variant": contender.variant, "most": good, "limit_s": limit_s, "rows": told}
 
 
-_DETERMINE = {"recipe", "set", "precision", "threads", "workers", "duration", "degrade"}
+_DETERMINE = {"recipe", "set", "precision", "threads", "workers", "duration", "degrade", "corpus"}
 
 
 def show(contender: Contender, row: Row) -> None:
@@ -190,6 +216,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=8, help="sessions that are tried after one")
     parser.add_argument("--most", type=int, default=64, help="no more sessions than these")
     parser.add_argument("--sessions", default="", help="exactly these numbers, in place of the search")
+    parser.add_argument("--corpus", default="", help="people-utterances/report: each session says other recordings")
     parser.add_argument("--duration", type=float, default=30.0, help="seconds of audio per session")
     parser.add_argument("--limit", type=float, default=1.5, help="p95 in seconds")
     parser.add_argument("--degrade", action="store_true", help="let the server lower its quality")
@@ -205,19 +232,28 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
+def talks_of(arguments: argparse.Namespace) -> list[Talk]:
+    """One for each session as long as the corpus has recordings; of the synthetic clips everybody says the same."""
+    told = arguments.model, arguments.precision, arguments.duration
+    if not arguments.corpus:
+        return [make_talk(*told)]
+    clips = [utterance.audio() for utterance in open_corpus(arguments.corpus).utterances()]
+    return make_talks(*told, clips, max(arguments.sessions, default=arguments.most))
+
+
 def all_loads(arguments: argparse.Namespace) -> Iterator[Row]:
     """Every contender's result."""
-    talk, notes = make_talk(arguments.model, arguments.precision, arguments.duration), Notes(arguments.notes)
+    talks, notes = talks_of(arguments), Notes(arguments.notes)
     for kind in arguments.journal:
         with journal_at(kind) as journal:
-            yield load(arguments, talk, ours(arguments, journal, kind), notes)
+            yield load(arguments, talks, ours(arguments, journal, kind), notes)
     with tempfile.TemporaryDirectory() as links:
         for policy in PEER_POLICIES if arguments.peer else ():
             peer = livekit(arguments, policy, Path(links))
             yield (
                 {"server": "whisperlivekit", "variant": policy, "reason": peer}
                 if isinstance(peer, str)
-                else load(arguments, talk, peer, notes)
+                else load(arguments, talks, peer, notes)
             )
 
 
@@ -232,7 +268,12 @@ def main() -> None:
     if "cycles" in arguments.parts:
         results.append(asyncio.run(cycles(arguments.cycles)))
     facts = {"machine": platform.machine(), "cores": len(usable_cpus()), "model": arguments.model}
-    settings = {"recipe": arguments.recipe, "set": arguments.set, "duration_s": arguments.duration}
+    settings = {
+        "corpus": arguments.corpus,
+        "recipe": arguments.recipe,
+        "set": arguments.set,
+        "duration_s": arguments.duration,
+    }
     for result in results:
         print(json.dumps({**result, **facts, **settings}))
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmark_scripts import benchmark
+from whispertide.types import SAMPLE_RATE, FloatArray, Word
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +76,30 @@ def test_a_run_is_given_up_once_it_cannot_pass(script: ModuleType) -> None:
 
     def heard(late: int) -> Any:
         words = [(f"w{number}", number + (9.0 if number < late else 0.5)) for number in range(20)]
-        return script.Heard(words)
+        return script.Session(talk, script.Heard(words))
 
-    assert not script.hopeless([heard(5), heard(5)], talk, 1.5)
-    assert script.hopeless([heard(0), heard(11)], talk, 1.5)
-    assert not script.hopeless([heard(20)], talk, float("inf"))
-    assert script.hopeless([script.Heard(problem="refused")], talk, 1.5)
+    assert not script.hopeless([heard(5), heard(5)], 1.5)
+    assert script.hopeless([heard(0), heard(11)], 1.5)
+    assert not script.hopeless([heard(20)], float("inf"))
+    assert script.hopeless([script.Session(talk, script.Heard(problem="refused"))], 1.5)
+
+
+def test_each_session_says_other_recordings(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each is compared with the words of its own."""
+    clips = [np.full(SAMPLE_RATE * length, length, np.float32) for length in (1, 2, 3)]
+
+    def transcribe(clip: FloatArray) -> Any:
+        return SimpleNamespace(words=[Word(f"w{clip[0]:g}", 0, len(clip) // 2, 1.0)])
+
+    loaded = SimpleNamespace(transcribe=transcribe)
+    monkeypatch.setattr("whispertide.api.load", lambda model, precision: loaded)
+    talks = script.make_talks("m", "int8", 6.0, clips, 5)
+    assert [talk.words for talk in talks] == [
+        (("w1", 0.5), ("w2", 3.0), ("w3", 6.5)),
+        (("w2", 1.0), ("w3", 4.5)),
+        (("w3", 1.5), ("w1", 4.5)),
+    ], "around and around, a second apart, until the talk is long enough"
+    assert [len(talk.samples) // SAMPLE_RATE for talk in talks] == [9, 7, 6]
 
 
 def test_what_was_noted_is_not_measured_again(script: ModuleType, tmp_path: Path) -> None:

@@ -73,6 +73,12 @@ def test_a_narrow_terminal_loses_no_verdict(run: Run, monkeypatch: pytest.Monkey
     assert (out.count("passed"), out.count("FAILED"), out.count("…")) == (1, 1, 0)
 
 
+@pytest.mark.parametrize(("threads", "said"), [(1, "1 thread)"), (2, "2 threads)")])
+def test_threads_are_counted(run: Run, monkeypatch: pytest.MonkeyPatch, threads: int, said: str) -> None:
+    found(monkeypatch, speed=replace(SPEED, threads=threads))
+    assert f"speed of nano.en (int8, cpu, {said}" in run("doctor").stdout
+
+
 def test_a_busy_machine_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, speed=Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 3.0))
     assert "busy" in run("doctor").stdout

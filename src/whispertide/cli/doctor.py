@@ -160,13 +160,14 @@ def _show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 
+    from whispertide.recipes.calibration import threads_of
     from whispertide.tuning.live_estimate import RULE
     from whispertide.tuning.parity import PARITY
     from whispertide.tuning.speed import BUSY
 
     console, speed = Console(highlight=False), found.speed
     console.width = max(console.width, 80)  # a narrower terminal breaks lines; a narrower table loses verdicts
-    engine = f"{speed.precision}, {speed.provider}, {speed.threads} threads"
+    engine = f"{speed.precision}, {speed.provider}, {threads_of(speed.threads)}"
     busy = "The machine was busy. Measure again when it is idle." if speed.spread > BUSY else ""
     for title, explanation, rows in (
         ("machine", "", _machine_rows(found.machine)),

@@ -88,10 +88,10 @@ class Calibration:
         pace, threads = self.timed(recipe, options), thread_count(options)
         timed = "not timed here"
         if pace is not None:
-            timed = "as timed here" if pace.threads == threads else f"timed here with {_threads(pace.threads)}"
+            timed = "as timed here" if pace.threads == threads else f"timed here with {threads_of(pace.threads)}"
         parts = [
             f"{framed.framing.name}, because {self.why}",
-            f"{_threads(threads)} and a step of {framed.schedule.step_s:g} s, {timed}",
+            f"{threads_of(threads)} and a step of {framed.schedule.step_s:g} s, {timed}",
         ]
         if isinstance(framed.policy, Tide):
             whose = "a rule fitted to this checkpoint" if _rule(framed) else "the shipped rule"
@@ -128,7 +128,8 @@ def _rule(recipe: Recipe) -> str:
     return recipe.policy.rule if isinstance(recipe.policy, Tide) else ""
 
 
-def _threads(count: int) -> str:
+def threads_of(count: int) -> str:
+    """Say how many threads, for a sentence."""
     return "1 thread" if count == 1 else f"{count} threads"
 
 

@@ -112,13 +112,16 @@ def ways(model: "WhisperModel", words: Sequence[HushWord]) -> list[Way]:
     """Padded, bare, with zeros, noise and each hush word after the clip; then what the paper has not."""
     padded, hushed = Way("30 s", framing=PAD30), [Way(f"hush {w.seconds:g} s", w.seconds, hush=w) for w in words]
     zeros = [Way(f"zeros {s:g} s", s) for s in ZEROS_S]
-    looped = [replace(way, name=f"{way.name}, whole program", looped=True) for way in (padded, zeros[-1], *hushed[:1])]
-    adapted = [replace(way, name=f"adapter, {way.name}", adapted=True) for way in (Way("none"), *hushed[:1])]
+    noise = [Way(f"noise {s:g} s", s, noise=True) for s in NOISE_S]
+    none, one_second = Way("none"), zeros[ZEROS_S.index(1)]
+    as_published = (padded, none, one_second, zeros[-1], *noise, *hushed[:1])
+    looped = [replace(way, name=f"{way.name}, whole program", looped=True) for way in as_published]
+    adapted = [replace(way, name=f"adapter, {way.name}", adapted=True) for way in (none, *hushed[:1])]
     return [
         padded,
-        Way("none"),
+        none,
         *zeros,
-        *(Way(f"noise {s:g} s", s, noise=True) for s in NOISE_S),
+        *noise,
         *hushed,
         *looped,
         Way("merged padding", framing=Merged()),
