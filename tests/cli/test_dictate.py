@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from command_line import Run, write_wav
 from fake_keyboard import FakeKeyboard
 from fake_transcriber import FakeTranscriber
 from whispertide.audio import mic
+from whispertide.cli import typist
 from whispertide.dictation import keyboard as keyboards
 from whispertide.errors import AudioDeviceError, KeyboardError
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -203,6 +205,18 @@ def test_what_cannot_be_typed_is_printed(run: Run, keyboard: FakeKeyboard, talk:
     result = run("dictate", "--audio", talk)
     assert (result.exit_code, result.stdout) == (5, "word0\n")
     assert result.stderr.splitlines()[-2:] == ["what was said and not typed:", "error: the display is gone"]
+
+
+def test_what_waits_for_a_key_to_come_up_is_printed_at_ctrl_c(
+    run: Run, keyboard: FakeKeyboard, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(_: float) -> None:
+        raise KeyboardInterrupt
+
+    keyboard.busy = 1_000_000  # somebody leans on Shift
+    monkeypatch.setattr(typist, "time", SimpleNamespace(sleep=pressed))
+    result = run("dictate", "--audio", talk)
+    assert (result.exit_code, result.stdout, keyboard.screen) == (130, WORDS + "\n", "")
 
 
 def test_without_a_display_no_model_is_loaded(

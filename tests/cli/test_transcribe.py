@@ -255,6 +255,8 @@ def test_raw_audio_without_a_whole_sample_cannot_be_used(run: Run, mode: tuple[s
     [
         (("--rate", "1"), "expected a sample rate between 1000 and 768000 Hz; got 1"),
         (("--rate", "16000", "--channels", "1000"), "expected 1 to 64 channels; got 1000"),
+        (("--channels", "2"), "--channels describes raw audio on standard input; add --rate"),
+        (("--sample-format", "f32le"), "--sample-format describes raw audio on standard input; add --rate"),
     ],
 )
 def test_raw_audio_that_cannot_be_is_refused_before_any_work(

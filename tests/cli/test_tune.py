@@ -155,6 +155,12 @@ def test_a_model_without_an_adapter_is_taught_where_that_is_asked_for(
     assert len(asked) == 1, "and then it is tuned"
 
 
+def test_what_takes_20_s_teaches_nothing(run: Run, taught: list[Any], asked: Any, tmp_path: Path) -> None:
+    result = run("tune", "m", write_wav(tmp_path / "a.wav", 2), "--train", "--short")
+    assert (result.exit_code, taught, asked) == (2, [], [])
+    assert "expected --train or --short" in result.stderr
+
+
 def test_without_the_laboratory_nobody_teaches(
     run: Run, taught: list[Any], asked: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -65,6 +65,15 @@ def test_stop_turns_the_switch_off() -> None:
     assert keyboard.screen == "One."
 
 
+def test_a_key_pressed_after_stop_begins_the_next_dictation() -> None:
+    """The rest of the session that was stopped comes after it."""
+    made = typist(FakeKeyboard(), [confirmed(" One. Stop dictation."), PAUSE])
+    made.switch.press()
+    made.event(confirmed(" Two."))
+    made.end()
+    assert made.switch.on
+
+
 def test_what_cannot_be_typed_is_not_lost() -> None:
     keyboard = FakeKeyboard()
     made = typist(keyboard, [confirmed(" One."), confirmed(" New")])  # it may be a command

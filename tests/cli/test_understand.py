@@ -109,6 +109,21 @@ def test_only_the_microphone_is_live(network: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["mic", "one.wav"], "expected mic alone, or recordings; got both"),
+        (["one.wav", "--device", "USB"], "expected mic next to --device, which is a microphone; got one.wav"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_a_network_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+) -> None:
+    monkeypatch.setattr(LateModel, "open", lambda *_, **__: pytest.fail("it was loaded"))
+    result = CliRunner().invoke(app, ["understand", *arguments])
+    assert (result.exit_code, told in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
     ("chance", "perplexity", "told"),
     [
         (0.49, 1.0, "(uncertain: 49%)"),

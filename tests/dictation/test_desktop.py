@@ -68,6 +68,13 @@ class Listener:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def canonical(self, key: Any) -> Any:
+        """As pynput documents it: the same key whatever modifiers are held. Of Ctrl and a letter Windows makes another
+        character.
+        """
+        character = getattr(key, "char", None)
+        return SimpleNamespace(char=chr(ord(character) + 96)) if character and ord(character) < 27 else key
+
 
 @pytest.fixture
 def trusted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -105,6 +112,20 @@ def test_macos_is_asked_for_its_permission(trusted: list[bool]) -> None:
     DesktopKeyboard("win32")
     with pytest.raises(KeyboardError, match="Privacy & Security, Accessibility"):
         DesktopKeyboard("darwin")
+
+
+def test_a_letter_is_the_same_key_while_ctrl_is_held(trusted: list[bool]) -> None:
+    keyboard, switch, letter = DesktopKeyboard("win32"), Switch(hold=True), SimpleNamespace(char="\x04")
+    with keyboard.hotkey(parse_chord("ctrl+d"), switch):
+        keys = Listener.last
+        keys.press(Key.ctrl_l)
+        keys.press(letter)
+        assert switch.on
+        keys.release(Key.ctrl_l)
+        keys.release(SimpleNamespace(char="d"))
+        assert not switch.on
+        keys.press(Key.ctrl_l)
+        assert not switch.on, "nothing else is held"
 
 
 def test_the_keys_change_the_switch(trusted: list[bool]) -> None:

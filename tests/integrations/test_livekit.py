@@ -91,6 +91,16 @@ def test_a_flush_gives_the_words_and_the_stream_goes_on(plugin: Any, rtc: Any, s
     assert texts(first, "final_transcript") + texts(rest, "final_transcript") == TEXT
 
 
+def test_speech_that_may_be_over_goes_on(plugin: Any) -> None:
+    """An eager end is a guess (docs/guides/turns.md), and an end of speech ends the user's turn."""
+    heard = plugin._Heard("en")
+    word = {"text": " Well", "start": 0.5, "end": 0.9, "probability": 0.9}
+    ends = {"type": "turn_end", "at": 1.5, "end": 1.0, "confidence": 0.5}
+    messages = [{"type": "confirmed", "at": 1.4, "words": [word]}, {**ends, "eager": True}, {**ends, "eager": False}]
+    kinds = [[str(event.type.value) for event in heard.events(message)] for message in messages]
+    assert kinds == [["start_of_speech", "final_transcript"], [], ["end_of_speech", "recognition_usage"]]
+
+
 def test_a_whole_recording_of_another_rate(plugin: Any, rtc: Any, server: Server) -> None:
     async def recognise() -> Any:
         async with asyncio.timeout(60):

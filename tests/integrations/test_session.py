@@ -91,6 +91,20 @@ async def test_a_connection_that_breaks_costs_no_word(resume_s: float) -> None:
         await session.aclose()
 
 
+async def test_after_a_session_that_was_too_long_for_the_server_another_follows_however_long_it_lasted() -> None:
+    """Patience is for a server that is gone. This one was there to the end."""
+    patience_s = 0.5
+    async with served(limited(session_s=4)) as (server, _):
+        session = Session(f"ws://127.0.0.1:{server.port}", rate=16_000, patience_s=patience_s)
+        session.send(SILENCE * 3)
+        await until(session, "session")
+        await asyncio.sleep(2 * patience_s)
+        session.send(SILENCE * 3)
+        session.finish()
+        assert (await heard(session))[-1]["duration"] == pytest.approx(6, abs=0.01)
+        await session.aclose()
+
+
 async def test_what_cannot_be_is_told() -> None:
     async with served(keyed(KEY)) as (server, _):
         address = f"ws://127.0.0.1:{server.port}"

@@ -158,7 +158,7 @@ class _Heard:
                 return [*self._begin(), self._said(_Kind.INTERIM_TRANSCRIPT, message["words"])]
             case "confirmed" if message["words"]:
                 return [*self._begin(), self._said(_Kind.FINAL_TRANSCRIPT, message["words"])]
-            case "turn_end" | "end":
+            case "turn_end" | "end" if not message.get("eager"):
                 return [*self._end(), *self._usage(message["at"])]
         return []
 

@@ -25,6 +25,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 _WIDTH = 2  # bytes of a sample
 _PORTION_S = 0.5  # of audio in one message, at most
 _KEPT_S = 60.0  # of audio that the server has and that is not confirmed
+_REST_S = 0.05  # after the end of a session no word is so short, and resampling may leave less
 _LEAVE_S = 1.0
 _PAUSES_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _TIMES = frozenset({"at", "start", "end", "duration"})
@@ -94,6 +95,7 @@ class Session:
         self._settled = 0  # words before this sample are confirmed
         self._sent = 0
         self._stands = False
+        self._was_there = False  # the server, on the connection that there is or was last
         self._flushes: deque[int] = deque()  # the samples up to which is to be confirmed, where that is not answered
         self._flushes_sent = 0
         self._finishing = self._finish_sent = self._over = False
@@ -173,9 +175,9 @@ class Session:
                     raise SessionError(reason, is_lasting=True) from error
             except (OSError, InvalidHandshake, ConnectionClosed, TimeoutError) as error:
                 reason = str(error) or type(error).__name__
-            if self._stands:
+            if self._was_there:
                 attempts, until = 0, clock() + self._patience_s
-            self._stands = False
+            self._stands = self._was_there = False
             if self._over:
                 return
             if clock() > until:
@@ -260,7 +262,8 @@ class Session:
         """The session is there: go on from where the server says. A flush that it may have had is asked for again."""
         self._id = message["session"]
         self._sent = max(self._audio.start, self._origin + message["received"])
-        self._flushes_sent, self._finish_sent, self._stands = 0, False, True
+        self._flushes_sent, self._finish_sent = 0, False
+        self._stands = self._was_there = True
         self._messages.put_nowait(dict(message))
         self._work.set()
 
@@ -276,8 +279,9 @@ class Session:
         elif event["type"] == "error" and event["fatal"]:
             raise SessionError(event["message"], is_lasting=False)
         elif event["type"] == "end":
-            if not self._finishing:  # it was too long, or the server stops: another one follows
-                self._start_anew(round(self._rate * event["duration"]))
+            end = round(self._rate * event["duration"])
+            if not self._finishing or self._audio.end - end > _REST_S * self._rate:
+                self._start_anew(end)  # it was too long, or the server stops: another one follows
                 return
             self._over = True
         self._messages.put_nowait(event)

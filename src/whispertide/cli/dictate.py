@@ -266,7 +266,7 @@ class Dictation:
                 blocks, rest = self._blocks(recorded)
                 result = Pump(session, Meter(live), [Warnings(), self.typist], rest).run(blocks, interrupts)
             self.typist.end()
-        except KeyboardError:
+        except (KeyboardError, KeyboardInterrupt):
             self._rescue()
             raise
         finally:

@@ -64,8 +64,10 @@ def transcribe(
     engine: arguments.Engine,
     revision: arguments.Revision = None,
     rate: Annotated[int | None, _pcm("--rate", min=1, help="Samples per second. Without it, - is a file.")] = None,
-    channels: Annotated[int, _pcm("--channels", min=1)] = 1,
-    sample_format: Annotated[Literal["u8", "s16le", "s32le", "f32le"], _pcm("--sample-format")] = "s16le",
+    channels: Annotated[int | None, _pcm("--channels", min=1, show_default="1")] = None,
+    sample_format: Annotated[
+        Literal["u8", "s16le", "s32le", "f32le"] | None, _pcm("--sample-format", show_default="s16le")
+    ] = None,
 ) -> ExitCode:
     """Transcribe audio files, each as a whole. Standard output has only the transcript.
 
@@ -76,7 +78,7 @@ def transcribe(
     from whispertide.cli.job import Job, OfflineJob, StreamJob, warn_of_synthetic
     from whispertide.cli.tune import tune_first
 
-    pcm, names = None if rate is None else PcmFormat(rate, channels, sample_format), with_folders_opened(files)
+    pcm, names = _raw_format(rate, channels, sample_format), with_folders_opened(files)
     _check_usage(names, pcm)
     word = stream.hush_word()
     # A folder gives a folder, also where it holds one recording.
@@ -134,6 +136,16 @@ def transcribe(
             if codes[number] is ExitCode.INTERRUPTED:
                 break
     return _report(sources, codes)
+
+
+def _raw_format(rate: int | None, channels: int | None, sample_format: str | None) -> PcmFormat | None:
+    """The format of raw audio; None: there is none. Raises `OptionError` for a part of one."""
+    if rate is not None:
+        return PcmFormat(rate, channels or 1, sample_format or "s16le")
+    for option, given in (("--channels", channels), ("--sample-format", sample_format)):
+        if given is not None:
+            raise OptionError(f"{option} describes raw audio on standard input; add --rate, or leave out {option}")
+    return None
 
 
 def _check_usage(files: Sequence[str], pcm: PcmFormat | None) -> None:

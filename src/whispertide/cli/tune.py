@@ -65,6 +65,8 @@ def tune(
     from whispertide.model.whisper import load_model
     from whispertide.recipes.calibration import recall
 
+    if short and train:
+        raise OptionError("expected --train or --short, which measures for 20 s; got both: leave out one")
     if option is not None and model is not None:  # so the first argument is audio, too
         audio, model = [Path(model), *(audio or ())], None
     name = arguments.model_argument(model, option)

@@ -69,12 +69,12 @@ class Typist(Watcher):
             if place != self._place:
                 self.composer.forget()
                 self._place = place
-            text = self._waiting[0]
+            text, stopped = self._waiting[0], self.composer.stopped
             self._held = self.composer.part if self.composer.undecided else ""
             for stroke in self.composer.pause() if text is None else self.composer.hear(text):
                 self._send(stroke)
             self._waiting.popleft()
-            if self.composer.stopped:
+            if self.composer.stopped and not stopped:  # once: then it may be on for the next dictation
                 self.switch.turn_off()
 
     def _send(self, stroke: Stroke) -> None:

@@ -1,7 +1,7 @@
 """`whispertide understand`: intents of spoken commands, from recordings or the microphone."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,6 +55,7 @@ def understand(
     from whispertide.understand.model import LateModel
     from whispertide.understand.understanding import PilotTimes, Understanding
 
+    _check_usage(files, device)
     network, pilots = LateModel.open(model or COMMANDS), PilotTimes(every_s=every)
     new_stream = partial(Understanding, network, pilots=pilots, sending=_sending(below))
     if files == [_MICROPHONE]:
@@ -73,6 +74,15 @@ def understand(
         except AudioError as error:
             codes.append(report(error, about=Source(name).label))
     return combine(codes)
+
+
+def _check_usage(files: Sequence[str], device: str | None) -> None:
+    if files == [_MICROPHONE]:
+        return
+    if _MICROPHONE in files:
+        raise OptionError(f"expected {_MICROPHONE} alone, or recordings; got both")
+    if device is not None:
+        raise OptionError(f"expected {_MICROPHONE} next to --device, which is a microphone; got {', '.join(files)}")
 
 
 def _sending(below: float) -> "Sending | None":

@@ -69,17 +69,18 @@ class DesktopKeyboard:
         wanted = {*chord.modifiers, chord.key}
 
         def press(key: Any) -> None:
-            self._down.update(self._names(key))
+            self._down.update(self._names(key, listener.canonical(key)))
             if wanted <= self._down:
                 switch.press()
 
         def release(key: Any) -> None:
-            names = self._names(key)
+            names = self._names(key, listener.canonical(key))
             self._down.difference_update(names)
             if names & wanted:
                 switch.release()
 
-        with self._pynput.Listener(on_press=press, on_release=release):
+        listener: Any = self._pynput.Listener(on_press=press, on_release=release)
+        with listener:
             yield
 
     def close(self) -> None:
@@ -98,9 +99,11 @@ class DesktopKeyboard:
             raise KeyboardError(f"expected a key of this system; it has no {name!r}")
         return found
 
-    def _names(self, key: Any) -> set[str]:
-        """What chords call a key: a modifier of either side also by its common name."""
-        character = getattr(key, "char", None)
+    def _names(self, key: Any, canonical: Any) -> set[str]:
+        """What chords call a key: a modifier of either side also by its common name. `canonical`: the key whatever
+        modifiers are held; a letter with Ctrl is another character on Windows.
+        """
+        character = getattr(canonical, "char", None)
         if character:
             return {character.lower()}
         names = {ours for ours, theirs in _NAMES.items() if theirs == getattr(key, "name", None)}

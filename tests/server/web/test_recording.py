@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -176,6 +177,49 @@ def test_the_screen_stays_on_when_the_page_is_seen_again(tab: Page) -> None:
     tab.wait(f"{IDLE} && locks === 0")
 
 
+def test_the_screen_is_asked_for_once_where_the_sound_starts_late(tab: Page) -> None:
+    """Of two locks the first would stay when the recording is over."""
+    tab.evaluate("""(() => {
+      const { addModule } = AudioWorklet.prototype;
+      AudioWorklet.prototype.addModule = async function (url) {
+        await new Promise((resolve) => (window.load = resolve));
+        return addModule.call(this, url);
+      };
+      window.locks = 0;
+      const request = async () => (locks++, { release: async () => locks-- });
+      Object.defineProperty(navigator, "wakeLock", { value: { request } });
+    })()""")
+    tab.press("r")
+    tab.wait(f"{STATE} === 'live' && Boolean(window.load)")
+    tab.evaluate("document.dispatchEvent(new Event('visibilitychange')), load()")
+    tab.wait("locks > 0 && document.getElementById('record').style.getPropertyValue('--level') !== '0'")  # it is heard
+    tab.press("r")
+    tab.wait(IDLE)
+    assert tab.evaluate("locks") == 0
+
+
+def test_another_session_of_the_server_has_voices_of_its_own(live: Page) -> None:
+    """It was too long, or the server lost it: nobody knows who its first voice is. One that is resumed is the same."""
+
+    def heard(text: str, at: float) -> None:
+        word = {"text": text, "start": at, "end": at + 0.5, "probability": 1, "speaker": 1}
+        told(live, "event", {"type": "confirmed", "at": at + 1, "words": [word]})
+
+    heard(" Hello.", 60)
+    live.evaluate("""(() => {
+      const field = document.querySelector("input.voice");
+      field.value = "Ann";
+      field.dispatchEvent(new Event("change", { bubbles: true }));
+    })()""")
+    told(live, "state", {"state": "live"})
+    heard(" Again.", 70)
+    live.evaluate("session.details = { ...session.details, session: 'another' }, 0")
+    told(live, "state", {"state": "live"})
+    heard(" Hi.", 80)
+    names = live.evaluate("[...document.querySelectorAll('input.voice')].map(({ value }) => value)")
+    assert names == ["Ann", "Ann", "Speaker 2"]
+
+
 def test_sound_is_shared_only_where_browsers_can(tab: Page) -> None:
     can = "import('/microphone.js').then(({ canShareSound }) => canShareSound())"
     assert tab.evaluate(can)
@@ -299,6 +343,26 @@ def test_several_files_are_read_one_after_another(tab: Page) -> None:
     assert tab.text("#problem-title") == "Not transcribed: list.txt"
     assert "no sound" in tab.text("#problem-text")
     assert tab.evaluate("document.getElementById('chooser').multiple")
+
+
+def test_a_folder_is_no_recording_and_the_next_file_is_read(tab: Page, tmp_path: Path) -> None:
+    folder, talk = tmp_path / "talks", tmp_path / "talk.wav"
+    folder.mkdir()
+    talk.write_bytes(wav(12))
+    chooser = tab.command("Runtime.evaluate", expression="document.getElementById('chooser')")["result"]["objectId"]
+    tab.command("DOM.setFileInputFiles", files=[str(folder), str(talk)], objectId=chooser)
+    tab.wait(f"document.querySelectorAll('.word').length === 12 && {IDLE}")
+    assert tab.text("#problem-title") == "Not transcribed: talks"
+    assert "It is a folder" in tab.text("#problem-text")
+
+
+def test_what_the_server_reads_is_kept_with_its_language_and_as_a_whole(tab: Page) -> None:
+    """As in the files of the command line (docs/reference/cli.md): no recipe has a part in it."""
+    drop(tab, sun(12))
+    tab.wait(f"document.querySelectorAll('.word').length === 24 && {IDLE}")
+    tab.evaluate("dispatchEvent(new Event('pagehide')), 0")
+    kept = json.loads(tab.evaluate("sessionStorage.getItem('whispertide.transcript')"))
+    assert (kept["about"]["recipe"], kept["transcript"]["language"]) == ("offline", "en")
 
 
 def test_whoever_stops_reading_stops_it_for_all_files(tab: Page) -> None:

@@ -217,6 +217,13 @@ def test_the_size_of_the_text(tab: Page) -> None:
     assert tab.evaluate("document.querySelector('[name=size]').value") == "1.4"
 
 
+def test_two_tabs_keep_each_others_choices(tab: Page) -> None:
+    tab.evaluate("localStorage.setItem('whispertide', JSON.stringify({ prompt: 'Of the other tab' }))")
+    tab.press("+")
+    kept = json.loads(tab.evaluate("localStorage.getItem('whispertide')"))
+    assert kept == {"prompt": "Of the other tab", "size": 1.1}
+
+
 def test_buttons_say_what_they_are_on_phones(tab: Page) -> None:
     try:
         tab.size(390, 844, mobile=True)

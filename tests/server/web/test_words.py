@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import wav
 from served_page import STATE, drop, drop_all, reload
@@ -44,6 +46,27 @@ def test_paragraphs_begin_at_pauses(tab: Page) -> None:
     assert len(paragraphs(tab, talk)) == 1
     talk = [(text, start + 0.5 * (start > 50), end + 0.5 * (start > 50)) for text, start, end in talk]
     assert [text.split()[0] for text in paragraphs(tab, talk)] == ["0.", "51."]  # a breath, but a long paragraph
+
+
+@pytest.mark.parametrize("end", ["एक।", "ایک۔", "واحد؟", "一つ。」"])
+def test_a_paragraph_ends_with_a_sentence_of_any_script(tab: Page, end: str) -> None:
+    assert paragraphs(tab, [(f" {end}", 0, 1), (" two", 3, 4)]) == [end, "two"]
+
+
+def test_a_paragraph_does_not_end_with_an_abbreviation(tab: Page) -> None:
+    assert paragraphs(tab, [(" Mr.", 0, 1), (" Bean", 3, 4)]) == ["Mr. Bean"]
+
+
+def test_the_language_of_one_recording_is_not_that_of_the_next(tab: Page) -> None:
+    """Subtitles are cut by it."""
+    language = tab.evaluate("""import("/transcript.js").then(({ Transcript }) => {
+      const transcript = new Transcript();
+      transcript.begin();
+      transcript.take({ type: "language", at: 1, language: "ja" });
+      transcript.begin(); // with a language that was chosen: none is detected
+      return transcript.language;
+    })""")
+    assert language is None
 
 
 def test_a_guess_that_came_to_nothing_leaves_no_paragraph(tab: Page) -> None:

@@ -1,6 +1,6 @@
 // Files that are read one after another: which are left, and which could not be read.
 
-const OF_FILE = new Set(["file", "file-large"]);
+const OF_FILE = new Set(["file", "file-large", "file-unreadable"]);
 
 /** Whether it is a problem of one file, and of none other. */
 export function isOfFile(problem) {

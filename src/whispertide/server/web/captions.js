@@ -4,7 +4,7 @@
 // leisure, and the guess, which changes all the time, is hidden from them.
 
 import { RATE } from "./sound.js";
-import { goesOn } from "./transcript.js";
+import { endsSentence, goesOn } from "./transcript.js";
 
 const NEAR_END = 120; // pixels from the end within which the view follows the words
 const HEARD = 3; // phrases that stay in the live region
@@ -29,8 +29,7 @@ function pauseFor(age, sentenceOver) {
 function isNewParagraph(word, { start, end, last, speaker }) {
   if (!last) return true; // it began with a guess, at another time
   if (word.speaker !== speaker && !goesOn(word.text)) return true;
-  const sentenceOver = /[.?!…。？！]["'”’»)\]]*$/u.test(last);
-  return word.start - end >= pauseFor((end - start) / RATE, sentenceOver) * RATE;
+  return word.start - end >= pauseFor((end - start) / RATE, endsSentence(last)) * RATE;
 }
 
 const spaced = (text) => (/^\s/u.test(text) ? " " : "");

@@ -1,5 +1,6 @@
 // Recordings: decoded by the browser where it can, else by the server.
 
+import { codeOf } from "./lists.js";
 import { Problem } from "./problems.js";
 import { mono, RATE, toInt16 } from "./sound.js";
 
@@ -47,8 +48,9 @@ export function acceptChoices(chooser, take) {
   });
 }
 
-/** Let the server transcribe a file; gives events like those of a session. Throws `Problem`. */
-export async function upload(file, server, { model, language, task, languages, keyterms, prompt, signal, ...more }) {
+/** Let the server transcribe a file; gives events like those of a session. `codes` are of the languages that the model
+ * knows. Throws `Problem`. */
+export async function upload(file, server, codes, { model, language, task, languages, keyterms, prompt, signal, ...more }) {
   const form = new FormData();
   form.set("file", file);
   form.set("response_format", "verbose_json");
@@ -63,7 +65,8 @@ export async function upload(file, server, { model, language, task, languages, k
   try {
     answer = await server.fetch(`v1/audio/${task === "translate" ? "translations" : "transcriptions"}`, { method: "POST", body: form, signal });
   } catch (error) {
-    throw error.name === "AbortError" ? error : new Problem("unreachable");
+    if (error.name === "AbortError") throw error;
+    throw new Problem((await canBeRead(file)) ? "unreachable" : "file-unreadable"); // `fetch` does not say which
   }
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Problem(kindOf(answer.status, body.error?.code), body.error?.message ?? "");
@@ -72,8 +75,12 @@ export async function upload(file, server, { model, language, task, languages, k
   const others = [...(body.translations ?? []), ...(body.corrections ?? [])].map((other) => ({
     type: other.language ? "translation" : "correction", at, ...other,
   }));
-  return [{ type: "confirmed", at, words }, { type: "turn_end", at, end: at }, ...others];
+  const code = task === "translate" ? null : codeOf(body.language ?? "", codes);
+  const heard = code ? [{ type: "language", at, language: code }] : [];
+  return [...heard, { type: "confirmed", at, words }, { type: "turn_end", at, end: at }, ...others];
 }
+
+const canBeRead = (file) => file.slice(0, 1).arrayBuffer().then(() => true, () => false);
 
 /** The answer's words have lost their spaces; the running text still has them. */
 function spaced(words, text) {

@@ -8,16 +8,28 @@ export function entriesOf(text) {
   return [...new Set(text.split(/[,\n]/).map((entry) => entry.trim()).filter(Boolean))];
 }
 
-/** Languages by code, tag ("de-AT") or English name -> { codes, fault }. `model` has the codes that it knows, `nameOf` gives
- * the English name of a code; `fault` is "" or says what is wrong. */
-export function languagesIn(text, model, nameOf) {
-  const named = new Map(model.languages.map((code) => [nameOf(code).toLowerCase(), code]));
-  const codeOf = (entry) => {
-    const code = entry.toLowerCase().split(/[-_]/)[0];
-    return model.languages.includes(code) ? code : named.get(entry.toLowerCase());
-  };
-  const wrong = entriesOf(text).filter((entry) => !codeOf(entry));
-  const codes = [...new Set(entriesOf(text).map(codeOf))].filter(Boolean);
+const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
+
+/** The English name of a language, or its code where it has none. */
+export function nameOf(code) {
+  try {
+    return NAMES.of(code) ?? code;
+  } catch {
+    return code;
+  }
+}
+
+/** A language by code, tag ("de-AT") or English name -> which of `codes` it is, or undefined. */
+export function codeOf(entry, codes) {
+  const code = entry.toLowerCase().split(/[-_]/)[0];
+  return codes.includes(code) ? code : codes.find((each) => nameOf(each).toLowerCase() === entry.toLowerCase());
+}
+
+/** Languages -> { codes, fault }. `model` has the codes that it knows; `fault` is "" or says what is wrong. */
+export function languagesIn(text, model) {
+  const wrong = entriesOf(text).filter((entry) => !codeOf(entry, model.languages));
+  const found = entriesOf(text).map((entry) => codeOf(entry, model.languages));
+  const codes = [...new Set(found)].filter(Boolean);
   const fault = wrong.length ? `${model.name} does not know ${wrong.map((entry) => `“${entry}”`).join(", ")}. Expected codes or English names, such as de, English.` : "";
   return { codes, fault };
 }

@@ -106,7 +106,7 @@ async function stayAwake(recording) {
 function seenAgain() {
   if (document.hidden || !running?.capture) return;
   running.capture.wake();
-  stayAwake(running);
+  if ("lock" in running) stayAwake(running); // else it is asked for when the sound has started
 }
 
 /** The device gives no more. Whoever ended the sharing of a tab knows; of a microphone it has to be told. */
@@ -141,12 +141,11 @@ async function readNext(batch) {
 }
 
 async function letServerRead(recording, file) {
-  const aborting = new AbortController();
-  recording.abort = () => aborting.abort();
+  recording.aborting = new AbortController();
   status.reading(recording, "The server is transcribing");
   try {
-    const events = await upload(file, server, { ...settings.live, signal: aborting.signal });
-    begin(recording, settings.start);
+    const events = await upload(file, server, settings.model.languages, { ...recording.chosen, signal: recording.aborting.signal });
+    begin(recording, { ...recording.chosen, recipe: "offline" });
     events.forEach((event) => take(event));
     captions.announce("The recording is transcribed");
     transcript.finish(transcript.duration);
@@ -162,7 +161,7 @@ function prepare(source) {
   gauges.reset();
   showRunning(true);
   status.show("connecting", "Starting");
-  return { source, task: settings.start.task, total: 0, offset: transcript.duration, begun: false };
+  return { source, chosen: settings.live, task: settings.start.task, total: 0, offset: transcript.duration, begun: false };
 }
 
 function begin(recording, { model, recipe, language }) {
@@ -208,7 +207,7 @@ async function stop(recording = running) {
 /** Without waiting for the rest. */
 async function leave(recording) {
   recording.left = true;
-  recording.abort?.();
+  recording.aborting?.abort();
   recording.session?.abandon();
   await end(recording);
 }
@@ -249,6 +248,7 @@ function remark(recording) {
 function changed(recording, { state, problem }) {
   if (state === "live" || state === "finishing") {
     begin(recording, recording.session.details);
+    transcript.follow(recording.session.details.session);
     share.attach(recording.session.details.session, transcript.ownNames);
     if (recording.isFile) status.reading(recording);
     else status.show(state === "live" ? "live" : "connecting", state === "live" ? "Listening" : "Finishing");

@@ -33,6 +33,7 @@ const TEXTS = {
   internal: ["The server failed", "The text so far is kept. Try again, or choose another model."],
   file: ["This file contains no sound that can be read", "Expected a recording such as WAV, MP3, M4A, FLAC, Ogg or a video."],
   refused: ["The server cannot do this", ""],
+  "file-unreadable": ["This file cannot be read", "It is a folder, was moved or changed, or you may not read it. Choose the recordings themselves."],
   "file-large": ["This file is too large or too long", ""],
   "weak-language": ["The language is uncertain", ""],
   "only-english": ["This does not look like English", ""],

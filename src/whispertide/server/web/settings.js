@@ -1,7 +1,7 @@
 // What the user chose, kept in the browser; the API key only until the tab closes. Knows the form, not the session.
 
 import { element } from "./captions.js";
-import { languagesIn, termsIn } from "./lists.js";
+import { languagesIn, nameOf, termsIn } from "./lists.js";
 import { listMicrophones } from "./microphone.js";
 
 const STORE = "whispertide";
@@ -90,7 +90,7 @@ export class Settings {
   /** Those that may be detected; where one is chosen none is. */
   get #languages() {
     const { languages } = this.form.elements;
-    return languagesIn(languages.disabled ? "" : languages.value, this.model, nameOf);
+    return languagesIn(languages.disabled ? "" : languages.value, this.model);
   }
 
   get #keyterms() {
@@ -124,7 +124,7 @@ export class Settings {
   set(name, value) {
     this.#values[name] = value;
     try {
-      localStorage.setItem(STORE, JSON.stringify(this.#values));
+      localStorage.setItem(STORE, JSON.stringify({ ...stored(), [name]: value })); // another tab may have set others
     } catch {
       // private windows may keep nothing: the choice holds until the page closes
     }
@@ -235,16 +235,6 @@ export class Settings {
 function usualModel({ models, language, task }) {
   const can = ({ languages, translates }) => (!language || languages.includes(language)) && (task !== "translate" || translates);
   return models.find(can) ?? models[0];
-}
-
-const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
-
-function nameOf(code) {
-  try {
-    return NAMES.of(code) ?? code;
-  } catch {
-    return code;
-  }
 }
 
 /** One recipe to choose, and what the server says it is like. */

@@ -98,7 +98,7 @@ function isInitial(before, text, after) {
   return SINGLE_LETTER.test(text) && (name || SINGLE_LETTER.test(before) || SINGLE_LETTER.test(after));
 }
 
-const endsSentence = (text) => SENTENCE_ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);
+export const endsSentence = (text) => SENTENCE_ENDS.test(text.replace(CLOSING, "")) && !ABBREVIATED.test(text);
 
 /** Whether two texts belong together although a space may part them: "« Oui ? »". */
 export const belongTogether = (before, after) => APART.test(after) || OPENING.test(before);
@@ -132,7 +132,8 @@ export class Transcript {
   #lines = new Map(); // by channel, where these are apart: { segmenter, guess }, the words after the confirmed ones
   voices = {}; // the names that the user gave, by number
   #offset = 0; // where the present recording began
-  #before = 0; // the voices of the recordings before: nobody knows which of them speak here as well
+  #before = 0; // the voices of the sessions before: nobody knows which of them speak here as well
+  #session = null; // the id of the server's session whose events come
 
   /** Take one event of a session; returns the confirmed words that it brought. */
   take(event) {
@@ -196,10 +197,22 @@ export class Transcript {
   begin(name = "") {
     this.endTurn();
     this.#offset = this.duration;
-    this.#before = Math.max(0, ...this.words.map(({ speaker }) => speaker ?? 0));
+    this.#session = this.language = null;
+    this.#tellVoicesApartAnew();
     this.recordings.push(this.#offset);
     this.names.push(name);
     this.complete = false;
+  }
+
+  /** The recording goes on in the server's session of this id, or in those of its channels: another one numbers the voices
+   *  anew, and channels keep their numbers. */
+  follow(session) {
+    if (this.#session !== null && session !== this.#session && !Array.isArray(session)) this.#tellVoicesApartAnew();
+    this.#session = session;
+  }
+
+  #tellVoicesApartAnew() {
+    this.#before = this.words.reduce((most, { speaker }) => Math.max(most, speaker ?? 0), 0);
   }
 
   /** The recording is over, and was heard up to sample `end`. */
@@ -219,7 +232,7 @@ export class Transcript {
     return this.voices[speaker] || `Speaker ${speaker}`;
   }
 
-  /** The names of the present recording's voices, by their numbers in it. */
+  /** The names of the present session's voices, by their numbers in it. */
   get ownNames() {
     const own = Object.entries(this.voices).map(([speaker, name]) => [speaker - this.#before, name]);
     return Object.fromEntries(own.filter(([number]) => number > 0));
