@@ -1,6 +1,7 @@
 """One connection by itself, with a transport that does what the test wants."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -129,3 +130,46 @@ async def test_what_comes_is_paid_for(
     monkeypatch.setattr(loop, "time", clock)
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
+
+
+class Unhurried:
+    """A client that reads slowly: each message, and the close frame, take it a moment. It sends these messages."""
+
+    def __init__(self, *messages: str | bytes, every_s: float = 0.01) -> None:
+        self.messages = list(messages)
+        self.every_s = every_s
+        self.told: list[str] = []
+        self.code = 0
+
+    async def receive(self) -> str | bytes:
+        await asyncio.sleep(self.every_s if self.messages else 60)
+        return self.messages.pop(0)
+
+    async def send(self, message: str | bytes) -> None:
+        await asyncio.sleep(0.1)
+        self.told.append(str(message))
+
+    async def close(self, code: int, reason: str) -> None:
+        await asyncio.sleep(0.1)
+        self.code = code
+
+
+async def test_a_client_that_reads_slowly_is_told_why_it_is_closed() -> None:
+    """The connection reads no more, but it has not said everything yet."""
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited(idle_s=0.1))  # type: ignore[dict-item]
+    transport: Any = Unhurried()
+    await asyncio.wait_for(Connection(hub, NativeProtocol(opening()), transport, "").run(), 30)
+    assert [json.loads(message)["type"] for message in transport.told] == ["hello", "problem"]
+    assert transport.code == 4000
+
+
+async def test_a_client_that_still_speaks_has_its_last_words_when_the_server_stops() -> None:
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited())  # type: ignore[dict-item]
+    transport: Any = Unhurried(*['{"type":"keepalive"}'] * 100)
+    connection = Connection(hub, NativeProtocol(opening()), transport, "")
+    serving = asyncio.create_task(connection.run())
+    await asyncio.sleep(0.05)
+    connection.shut_down()
+    await asyncio.wait_for(serving, 30)
+    assert [json.loads(message)["type"] for message in transport.told] == ["hello", "problem"]
+    assert transport.code == 1001
