@@ -57,6 +57,7 @@ class DeepgramProtocol(DeepgramStream):
         self._has_words = False  # the open turn
         self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
         self._guessed = False  # whether there are words that are not confirmed
+        self._shown = False  # the newest result was a guess
         self._processed = 0  # audio about which all has been said
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
 
@@ -154,6 +155,7 @@ class DeepgramProtocol(DeepgramStream):
         actions += self._final()
         if guess and self._interim:
             actions.append(self._result(guess, guess[-1].end, is_final=False))
+            self._shown = True
         return [*actions, *self._utterance_end()]
 
     def flushed(self) -> base.Actions:
@@ -189,12 +191,12 @@ class DeepgramProtocol(DeepgramStream):
 
     def _end_turn(self, end: int) -> list[base.Action]:
         """Send or hold the turn's last result. While a `Finalize` waits it may be the answer, which `flushed` will
-        tell.
+        tell. A turn without words has one, an empty one, only to take a guess back.
         """
         actions = self._release(from_finalize=False)
-        words, had_words = tuple(self._fresh), self._has_words
+        words, is_told = tuple(self._fresh), self._has_words or self._shown
         self._fresh, self._has_words, self._in_turn = [], False, False
-        if not had_words:
+        if not is_told:
             return actions
         self._held = (words, end)
         return actions if self._flushing else [*actions, *self._release(from_finalize=False)]
@@ -230,7 +232,7 @@ class DeepgramProtocol(DeepgramStream):
         """Build a result of the audio from the last final one to `end`."""
         start, end = self._from, max(end, self._from)
         if is_final:
-            self._from = end
+            self._from, self._shown = end, False
             self._last_word = words[-1].end if words else self._last_word
         alternative = {
             "transcript": join_words(list(words)),
