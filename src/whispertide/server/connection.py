@@ -66,14 +66,11 @@ class Connection:
         self.hub.connections.add(self)
         connections = self.hub.metrics.connections.labels(self.protocol.name)
         connections.inc()
-        reader = asyncio.create_task(self._read(), name="reader")
+        reader = asyncio.create_task(self._read(message_first), name="reader")
         writer = asyncio.create_task(self._write(), name="writer")
         try:
-            self._perform(self.protocol.opened())
-            if message_first:
-                self._receive(message_first)
             await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
-            if reader.done():
+            if reader.done() and reader.exception() is None:
                 await self._send_rest(writer)
         finally:
             tasks = [task for task in (reader, writer, self._lookup) if task is not None]
@@ -116,7 +113,10 @@ class Connection:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    async def _read(self) -> None:
+    async def _read(self, message_first: str) -> None:
+        self._perform(self.protocol.opened())
+        if message_first:
+            self._receive(message_first)
         limits = self.hub.options.limits
         idle_s = limits.idle_s if self.protocol.idle_s is None else self.protocol.idle_s
         clock = asyncio.get_running_loop().time
