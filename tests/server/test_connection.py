@@ -1,6 +1,7 @@
 """One connection by itself, with a transport that does what the test wants."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import WireProtocol
+from whispertide.server.protocols.deepgram import DeepgramProtocol
 from whispertide.server.protocols.native import NativeProtocol
+from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
 from whispertide.server.protocols.wyoming import Frame, WyomingProtocol, encode
 from whispertide.server.transport import GoneError
+from whispertide.session import Session
 from wire_conversation import opening
 
 
@@ -87,6 +91,7 @@ class Flood:
 
 
 PER_S = 500  # pieces that a connection may send, and four seconds' worth at once
+APPEND = '{"type":"input_audio_buffer.append","audio":"AAAA"}'
 CHUNK = encode(Frame("audio-chunk", {"rate": 16_000, "width": 2, "channels": 1}, bytes(2)))
 
 
@@ -129,3 +134,65 @@ async def test_what_comes_is_paid_for(
     monkeypatch.setattr(loop, "time", clock)
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
+
+
+class Unhurried:
+    """A client that reads slowly: each message, and the close frame, take it a moment. It sends these messages."""
+
+    def __init__(self, *messages: str | bytes, every_s: float = 0.01) -> None:
+        self.messages = list(messages)
+        self.every_s = every_s
+        self.told: list[str] = []
+        self.code = 0
+
+    async def receive(self) -> str | bytes:
+        await asyncio.sleep(self.every_s if self.messages else 60)
+        return self.messages.pop(0)
+
+    async def send(self, message: str | bytes) -> None:
+        await asyncio.sleep(0.1)
+        self.told.append(str(message))
+
+    async def close(self, code: int, reason: str) -> None:
+        await asyncio.sleep(0.1)
+        self.code = self.code or code  # nothing follows a close frame
+
+
+async def test_a_client_that_reads_slowly_is_told_why_it_is_closed() -> None:
+    """The connection reads no more, but it has not said everything yet."""
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited(idle_s=0.1))  # type: ignore[dict-item]
+    transport: Any = Unhurried()
+    await asyncio.wait_for(Connection(hub, NativeProtocol(opening()), transport, "").run(), 30)
+    assert [json.loads(message)["type"] for message in transport.told] == ["hello", "problem"]
+    assert transport.code == 4000
+
+
+async def test_a_client_that_still_speaks_has_its_last_words_when_the_server_stops() -> None:
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited())  # type: ignore[dict-item]
+    transport: Any = Unhurried(*['{"type":"keepalive"}'] * 100)
+    connection = Connection(hub, NativeProtocol(opening()), transport, "")
+    serving = asyncio.create_task(connection.run())
+    await asyncio.sleep(0.05)
+    connection.shut_down()
+    await asyncio.wait_for(serving, 30)
+    assert [json.loads(message)["type"] for message in transport.told] == ["hello", "problem"]
+    assert transport.code == 1001
+
+
+@pytest.mark.parametrize(
+    ("kind", "messages"),
+    [(NativeProtocol, ['{"type":"start"}']), (DeepgramProtocol, []), (OpenAIRealtimeProtocol, [APPEND])],
+)
+async def test_a_defect_is_no_normal_end(kind: type[WireProtocol], messages: list[str]) -> None:
+    """Whether the session begins with the connection or with a message: 1000 would say that all is well."""
+
+    def broken(*_: object, **__: object) -> Session:
+        raise ZeroDivisionError("a defect")
+
+    model = KnowingModel()
+    model.session = broken  # type: ignore[method-assign]
+    hub = Hub({"nano.en": model}, get_recipe("whisper-streaming"), limited(idle_s=1))  # type: ignore[dict-item]
+    transport: Any = Unhurried(*messages)
+    protocol = kind(opening(encoding="linear16", sample_rate="16000"))
+    await asyncio.wait_for(Connection(hub, protocol, transport, "").run(), 30)
+    assert transport.code == 1011

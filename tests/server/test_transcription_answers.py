@@ -75,6 +75,16 @@ def test_the_verbose_answer_has_what_was_asked_for() -> None:
     ]
 
 
+def test_a_translation_is_in_english_whatever_was_said() -> None:
+    """As OpenAI's reference has it: the language of the output."""
+    german = [replace(one, language="de") for one in SEGMENTS]
+    said = {
+        task: json.loads(bytes(render(request("verbose_json"), job(), german, task).body))["language"]  # type: ignore[arg-type]
+        for task in ("transcribe", "translate")
+    }
+    assert said == {"transcribe": "german", "translate": "english"}
+
+
 def test_words_say_whose_they_are_where_that_is_known() -> None:
     words = answered("verbose_json", "word", segments=[segment(0, " Tea?", 1), segment(1, " Oh.")])["words"]
     assert [word.get("speaker") for word in words] == [1, None]

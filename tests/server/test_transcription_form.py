@@ -63,6 +63,7 @@ def test_a_model_is_chosen_by_its_name_and_by_what_it_can_write() -> None:
 def test_lists_come_between_commas_or_one_by_one() -> None:
     asked = read(("keyterms", "Ada, Bob"), ("keyterms[]", "Eve"), ("hotwords", "Zoe"), ("languages", "de,en"))
     assert asked.options.keyterms == ("Ada", "Bob", "Eve", "Zoe")
+    assert read(("keywords[]", "Ada"), ("keywords[]", "Bob")).options.keyterms == ("Ada", "Bob")  # OpenAI's
     assert asked.options.languages == ("de", "en")
     assert asked.ignored == ()
 

@@ -344,3 +344,19 @@ async def test_the_server_stops_with_viewers() -> None:
         await socket.recv()
     await socket.wait_closed()
     assert socket.close_code in (1001, 1012)
+
+
+async def test_viewers_have_the_last_words_when_the_server_stops() -> None:
+    """A session that is not finished is finished then, and its last words are said at the very end."""
+    async with served() as (server, _), client(server) as speaker:
+        await speaker.send({"type": "start"})
+        made = await address(server, (await speaker.until("session"))["session"])
+        async with watching(server, made["path"]) as viewer:
+            await speaker.send(*[SILENCE] * 4)
+            await viewer.until_words(1)
+            server.should_exit = True
+            code = await viewer.code()
+            assert await speaker.rest() == 1000
+            assert viewer.words == [word.lower() for word in speaker.text]
+            assert not viewer.last["speaking"]
+            assert code == 1012

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from whispertide.server.captions import Captions
+from whispertide.server.client import STOPPING
 from whispertide.server.counting import counting
 from whispertide.server.floods import Floods
 from whispertide.server.live import LiveSession
@@ -27,6 +28,7 @@ from whispertide.server.outbox import Entry
 # The codes and reasons with which viewers are closed.
 REVOKED = 4003, "the speaker ended this address"
 EXPIRED = 1001, "nobody has spoken here for a while; ask the speaker for the address again"
+STOPPED = 1012, STOPPING
 FAILED = 1011, "the server made a mistake with these captions; ask the speaker to share them again"
 _SECRET = re.compile(r"[A-Za-z0-9_-]{22,64}")
 _KEY = 18  # bytes of the hash: 24 characters
@@ -171,6 +173,11 @@ class Broadcasts(Observer[LiveSession]):
         for one in list(self._open.values()):  # a copy: closing takes them out
             if not one.sessions and now - one.left_at > _LINGERS_S:
                 self._close(one, EXPIRED)
+
+    def stop(self) -> None:
+        """Close all: the server stops."""
+        for one in list(self._open.values()):  # a copy: closing takes them out
+            self._close(one, STOPPED)
 
     @contextlib.contextmanager
     def viewing(self, broadcast: Broadcast, party: str) -> Iterator[None]:

@@ -66,14 +66,11 @@ class Connection:
         self.hub.connections.add(self)
         connections = self.hub.metrics.connections.labels(self.protocol.name)
         connections.inc()
-        reader = asyncio.create_task(self._read(), name="reader")
+        reader = asyncio.create_task(self._read(message_first), name="reader")
         writer = asyncio.create_task(self._write(), name="writer")
         try:
-            self._perform(self.protocol.opened())
-            if message_first:
-                self._receive(message_first)
             await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
-            if reader.done() and not self._closing and not writer.done():
+            if reader.done() and reader.exception() is None:
                 await self._send_rest(writer)
         finally:
             tasks = [task for task in (reader, writer, self._lookup) if task is not None]
@@ -116,7 +113,10 @@ class Connection:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    async def _read(self) -> None:
+    async def _read(self, message_first: str) -> None:
+        self._perform(self.protocol.opened())
+        if message_first:
+            self._receive(message_first)
         limits = self.hub.options.limits
         idle_s = limits.idle_s if self.protocol.idle_s is None else self.protocol.idle_s
         clock = asyncio.get_running_loop().time
@@ -367,14 +367,13 @@ class Connection:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def _send_rest(self, writer: "asyncio.Task[None]") -> None:
-        """Send the rest, up to the end, to a client that will send nothing more but may still read."""
+        """Send the rest, up to the end, to a client of which nothing more is read but who may still read."""
         live = self.live
-        if live is not None and not live.finishing:
+        if not self._closing and live is not None and not live.finishing:
             return
-        while self.live is not None and not writer.done():
+        while self.live is not None and not self._closing and not writer.done():
             await asyncio.wait((writer,), timeout=_ROOM_S)
-        if not self._closing:
-            self._perform((base.Close(),))
+        self._perform((base.Close(),))  # nothing, where one is due already
         await asyncio.wait((writer,), timeout=_CLOSING_S)
 
     def _release_session(self) -> None:

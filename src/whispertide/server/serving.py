@@ -280,9 +280,10 @@ async def drain(hub: Hub, hurry: Callable[[], bool] = lambda: False) -> None:
             while hub.files and not hurry():
                 await asyncio.sleep(_POLL_S)
     hub.over.set()
+    hub.broadcasts.stop()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_GRACE_S):
-            while (hub.connections or hub.files) and not hurry():
+            while (hub.connections or hub.files or hub.broadcasts.viewers) and not hurry():
                 await asyncio.sleep(_POLL_S)
 
 

@@ -74,8 +74,8 @@ def _verbose(
     transcription: TranscriptionRequest, job: TranscriptionJob, segments: Sequence[OfflineSegment], task: Task
 ) -> dict[str, Any]:
     detected = segments[0].language if segments else None
-    # The interface has a language always, also where nobody can tell.
-    language = job.transcriber.language_of(transcription.options, detected) or "en"
+    # The language of the text, which the interface has always, also where nobody can tell.
+    language = "en" if task == "translate" else job.transcriber.language_of(transcription.options, detected) or "en"
     answer: dict[str, Any] = {
         "task": task,
         "language": LANGUAGES.get(language, language),

@@ -35,7 +35,8 @@ DIARIZED = "diarized_json"
 _FORMATS = ("json", "text", "srt", "verbose_json", "vtt", DIARIZED)
 _GRANULARITIES = ("word", "segment")
 _LISTED = ("timestamp_granularities[]", "timestamp_granularities")
-_LISTS = {"languages": "languages", "keyterms": "keyterms", "hotwords": "keyterms"}  # between commas, or repeated
+# Lists, between commas or repeated; of the last three names one is ours, one OpenAI's, one of other servers.
+_LISTS = {"languages": "languages", "keyterms": "keyterms", "keywords": "keyterms", "hotwords": "keyterms"}
 _SEVERAL = {*_LISTED, *(name + many for name in _LISTS for many in ("", "[]"))}  # fields that may come again
 _SINGLE = {
     *("file", "model", "language", "prompt", "response_format", "temperature", "stream", "speakers"),

@@ -95,10 +95,11 @@ async def _listen(socket: WebSocket, hub: Hub, party: str) -> tuple[int, str]:
 
 
 async def _tell(socket: WebSocket, hub: Hub, broadcast: Broadcast) -> tuple[int, str]:
-    """Send what is new, as fast as the viewer reads."""
+    """Send what is new, as fast as the viewer reads, and at the end what came since then."""
     run, position = _place(socket)
-    while broadcast.closed is None:
-        changed = broadcast.changed  # before it is looked at: whatever comes in the meantime sets this very one
+    while True:
+        # Before it is looked at: whatever comes in the meantime sets this very one.
+        changed, closed = broadcast.changed, broadcast.closed
         position, message = broadcast.captions.message(run, position)
         run = broadcast.captions.run
         try:
@@ -107,11 +108,12 @@ async def _tell(socket: WebSocket, hub: Hub, broadcast: Broadcast) -> tuple[int,
         except TimeoutError:
             hub.metrics.refused.labels("too_slow").inc()
             return CLOSE_CODES["too_slow"], "expected the viewer to read what it is sent"
+        if closed is not None:
+            return closed
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STILL_S):
                 await changed.wait()
         await asyncio.sleep(_PACE_S)
-    return broadcast.closed
 
 
 def _place(socket: WebSocket) -> tuple[str, int]:

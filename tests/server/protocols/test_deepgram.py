@@ -57,6 +57,20 @@ def test_interim_results_only_if_asked_for() -> None:
     assert (result["is_final"], transcript(result)) == (False, "maybe")
 
 
+def test_a_guess_of_which_no_word_comes_is_taken_back() -> None:
+    """Their clients show the last interim result until a final one comes, and take its speaker for speaking."""
+    guess = Hypothesis(0, 16_000, (Word(" maybe", 0, 8_000),))
+    talk = listen(interim_results="true")
+    talk._perform(talk.protocol.events([guess]))
+    talk._perform(talk.protocol.events([Hypothesis(1, 20_000, ()), TurnEnd(2, 20_000, 18_000)]))
+    _, last = talk.json("Results")
+    assert (transcript(last), last["is_final"], last["speech_final"]) == ("", True, True)
+    assert (last["start"], last["duration"]) == (0.0, 1.125)
+    # A turn of which nothing was shown, such as a cough, is not told.
+    talk._perform(talk.protocol.events([TurnEnd(3, 40_000, 38_000)]))
+    assert len(talk.json("Results")) == 2
+
+
 def test_final_results_follow_each_other_without_gap_or_overlap() -> None:
     talk = listen(said(12, pause_every=5), interim_results="true")
     for _ in range(60):

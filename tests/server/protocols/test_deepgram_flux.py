@@ -226,6 +226,31 @@ def test_thresholds_and_terms_change_while_somebody_speaks() -> None:
     assert talk.json("ConfigureSuccess")[-1]["language_hints"] == ["en"]
 
 
+def test_hints_stay_until_others_come_and_an_empty_list_takes_them_back() -> None:
+    talk = listen(hears=True, model="flux-general-multi", language_hint=["de"])
+    before = len(talk.queue)
+    talk.send({"type": "Configure", "keyterms": [], "language_hints": None})
+    assert talk.json("ConfigureSuccess")[-1]["language_hints"] == ["de"]
+    assert len(talk.queue) == before
+    talk.send({"type": "Configure", "language_hints": []})
+    assert talk.queue[-1] == Configure({"language": DETECT, "languages": ()})
+    assert "language_hints" not in talk.json("ConfigureSuccess")[-1]
+
+
+def test_what_has_no_effect_is_a_warning() -> None:
+    """Above all where numbers were to be blacked out."""
+    talk = listen(hears=True, redact="numbers", numerals="true", profanity_filter="false", token="secret")
+    talk.run()
+    assert [message["type"] for message in talk.json()] == ["Connected", "Warning"]
+    warning = talk.json("Warning")[0]
+    assert warning["code"] == "UNSUPPORTED_PARAMETER"
+    assert warning["description"] == "fields without effect: numerals, redact"
+    assert warning["sequence_id"] == 1
+    talk.send({"type": "Configure", "numerals": True})
+    assert talk.json()[-1]["description"] == "fields without effect: numerals"
+    assert talk.json()[-2]["type"] == "ConfigureSuccess"
+
+
 def test_a_server_that_hears_no_turns_says_so_and_ends_them_in_pauses() -> None:
     talk = listen(said(4), eager_eot_threshold="0.4")
     assert talk.asked().changes == {}

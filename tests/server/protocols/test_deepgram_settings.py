@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from deepgram_talk import RAW, listen
+from each_row import each_row
 from opus_files import opus_file
 from whispertide.checkpoint.languages import DETECT
 from whispertide.server.protocols.base import Audio, Configure, ProtocolError
@@ -129,12 +130,17 @@ def test_features_that_are_not_done_are_a_failure_of_configure() -> None:
     assert talk.json()[-1]["type"] == "Error"
 
 
-def test_configure_tells_success_of_no_terms_that_are_refused() -> None:
+@each_row(
+    ("terms", "expected"), [(["x" * 6_000, "y" * 6_000], "100 characters"), ([f"x{n}" for n in range(501)], "500")]
+)
+def test_terms_that_are_refused_are_a_failure_of_configure(terms: list[str], expected: str) -> None:
+    """With the code that their clients know: they wait for a success or a failure."""
     talk = listen()
-    talk.send({"type": "Configure", "keyterms": ["x" * 6_000, "y" * 6_000]})
-    (error,) = talk.json()
-    assert error["type"] == "Error"
-    assert "100 characters" in error["description"]
+    talk.send({"type": "Configure", "keyterms": terms})
+    (failure,) = talk.json()
+    assert failure["type"] == "ConfigureFailure"
+    assert failure["code"] == "CONFIGURE_KEYTERM_LIMIT_EXCEEDED"
+    assert expected in failure["description"]
     assert not [action for action in talk.performed if isinstance(action, Configure)]
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from each_row import each_row
-from whispertide.events import Confirmed, Error
+from whispertide.events import Confirmed, Error, TurnEnd
 from whispertide.server.protocols.base import Audio, Close, Finish, Problem, ProtocolError, Reply, Start
 from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProtocol
 from whispertide.types import Word
@@ -42,6 +42,19 @@ def test_json_lines() -> None:
         "is_final": False,
         "emission_time": 2.0,
     }
+
+
+def test_a_line_has_words_of_one_utterance() -> None:
+    """Also where the end of one and the next come together, as to a client that reads slowly."""
+    before, after = Word(" Tea?", 0, 8_000), Word(" Yes.", 40_000, 48_000)
+    events = [Confirmed(0, 16_000, (before,)), TurnEnd(1, 24_000, 8_000), Confirmed(2, 56_000, (after,))]
+    lines = [json.loads(str(reply.message)) for reply in JsonLinesProtocol(opening()).events(events)]  # type: ignore[union-attr]
+    assert [(line["text"], line["is_final"], line["emission_time"]) for line in lines] == [
+        (" Tea?", True, 1.5),
+        (" Yes.", False, 3.5),
+    ]
+    plain = [str(reply.message) for reply in TextLinesProtocol(opening()).events(events)]  # type: ignore[union-attr]
+    assert plain == ["0 500  Tea?\n", "2500 3000  Yes.\n"]
 
 
 @pytest.mark.parametrize("kind", [TextLinesProtocol, JsonLinesProtocol])

@@ -55,6 +55,10 @@ def test_deepgram_diarizes_where_there_is_a_network() -> None:
     assert settings_of(deepgram(diarize="false")).speakers is None
     assert settings_of(deepgram()).speakers is None
     assert settings_of(deepgram(False, diarize="true")).speakers is None
+    # Their newer parameter asks for voices by itself.
+    assert settings_of(deepgram(diarize_model="latest")).speakers == ANY_SPEAKERS
+    assert settings_of(deepgram(diarize_model="")).speakers is None
+    assert settings_of(deepgram(False, diarize_model="latest")).speakers is None
 
 
 def test_deepgram_counts_speakers_from_0() -> None:

@@ -236,6 +236,24 @@ def test_a_server_that_stops_completes_the_segment() -> None:
     assert talk.json()[-1] == {"uid": "u-1", "message": "DISCONNECT"}
 
 
+def test_a_session_that_the_server_finishes_ends_with_disconnect() -> None:
+    """As where it stops: a client that records goes on until it hears of that."""
+    talk = join(said(3))
+    talk.send(silence(2))
+    talk.queue.append(Finish())
+    talk.run()
+    assert talk.json()[-1] == {"uid": "u-1", "message": "DISCONNECT"}
+    assert talk.close == Close()
+
+
+def test_a_client_that_ends_the_audio_is_not_told_to_disconnect() -> None:
+    talk = join(said(3))
+    talk.send(silence(2), b"END_OF_AUDIO")
+    talk.run()
+    assert {"uid": "u-1", "message": "DISCONNECT"} not in talk.json()
+    assert talk.close == Close()
+
+
 @each_row("last_n", [1, 10])
 @each_row("with_words", [False, True])
 @each_row("said_before", [" Red house.", "Ja. Ja.", ""])

@@ -24,6 +24,7 @@ _DONE = frozenset(
     {"model", "language", "encoding", "sample_rate", "channels", "interim_results", "endpointing", "utterance_end_ms"}
     | {"vad_events", "keyterm", "keywords", "punctuate"}
 )
+_VOICES = frozenset({"diarize", "diarize_model"})  # where there is a network for them
 _MOST_WARNINGS = 40  # their service has fewer parameters
 _EDGES = '.,;:!?¿¡"“”„()[]…。，？！、'  # what `word` has not and `punctuated_word` has
 
@@ -32,7 +33,7 @@ class DeepgramProtocol(DeepgramStream):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram"
-    single: ClassVar[frozenset[str]] = _DONE - {"keyterm", "keywords"} | {"diarize", "multichannel"}
+    single: ClassVar[frozenset[str]] = (_DONE | _VOICES) - {"keyterm", "keywords"} | {"multichannel"}
     types: ClassVar[tuple[str, ...]] = ("KeepAlive", "Finalize", "CloseStream", "Configure")
     flush: ClassVar[str] = "Finalize"
 
@@ -56,6 +57,7 @@ class DeepgramProtocol(DeepgramStream):
         self._has_words = False  # the open turn
         self._held: tuple[tuple[Word, ...], int] | None = None  # the end of a turn, perhaps that of a `Finalize`
         self._guessed = False  # whether there are words that are not confirmed
+        self._shown = False  # the newest result was a guess
         self._processed = 0  # audio about which all has been said
         self._last_word: int | None = None  # end of the last word, until its `UtteranceEnd` is sent
 
@@ -90,21 +92,30 @@ class DeepgramProtocol(DeepgramStream):
         """Replace the keyterms. Features that are not done are a failure where they come alone, else a warning."""
         missing = messages.without_effect(messages.mapping(data, "features"), _DONE)
         if data.get("keyterms") is None:
-            return (self._configured(missing),) if self._is_first else ()
+            return self._configured(missing)
         terms = messages.texts(data["keyterms"], "keyterms")
-        change = base.Configure({"keyterms": messages.keyterms(terms)})
+        try:
+            change = base.Configure({"keyterms": messages.keyterms(terms)})
+        except base.ProtocolError as error:
+            return self._failure("CONFIGURE_KEYTERM_LIMIT_EXCEEDED", str(error))
         more = {"warnings": _warnings(missing)} if missing else {}
-        return (change, self._success(keyterms=terms, **more)) if self._is_first else (change,)
+        return (change, *self._success(keyterms=terms, **more))
 
-    def _configured(self, missing: Sequence[str]) -> base.Reply:
+    def _configured(self, missing: Sequence[str]) -> base.Actions:
         if not missing:
             return self._success()
         why = f"expected features that there are here (punctuate); got {', '.join(missing)}"
-        code = "CONFIGURE_FEATURES_NOT_SUPPORTED"
-        return messages.reply(type="ConfigureFailure", request_id=self._request, code=code, description=why)
+        return self._failure("CONFIGURE_FEATURES_NOT_SUPPORTED", why)
 
-    def _success(self, **values: Any) -> base.Reply:
-        return messages.reply(type="ConfigureSuccess", request_id=self._request, **values)
+    def _success(self, **values: Any) -> base.Actions:
+        return self._answer(type="ConfigureSuccess", **values)
+
+    def _failure(self, code: str, why: str) -> base.Actions:
+        return self._answer(type="ConfigureFailure", code=code, description=why)
+
+    def _answer(self, **values: Any) -> base.Actions:
+        """Answer a `Configure`, which concerns all channels, once."""
+        return (messages.reply(request_id=self._request, **values),) if self._is_first else ()
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -144,6 +155,7 @@ class DeepgramProtocol(DeepgramStream):
         actions += self._final()
         if guess and self._interim:
             actions.append(self._result(guess, guess[-1].end, is_final=False))
+            self._shown = True
         return [*actions, *self._utterance_end()]
 
     def flushed(self) -> base.Actions:
@@ -179,12 +191,12 @@ class DeepgramProtocol(DeepgramStream):
 
     def _end_turn(self, end: int) -> list[base.Action]:
         """Send or hold the turn's last result. While a `Finalize` waits it may be the answer, which `flushed` will
-        tell.
+        tell. A turn without words has one, an empty one, only to take a guess back.
         """
         actions = self._release(from_finalize=False)
-        words, had_words = tuple(self._fresh), self._has_words
+        words, is_told = tuple(self._fresh), self._has_words or self._shown
         self._fresh, self._has_words, self._in_turn = [], False, False
-        if not had_words:
+        if not is_told:
             return actions
         self._held = (words, end)
         return actions if self._flushing else [*actions, *self._release(from_finalize=False)]
@@ -220,7 +232,7 @@ class DeepgramProtocol(DeepgramStream):
         """Build a result of the audio from the last final one to `end`."""
         start, end = self._from, max(end, self._from)
         if is_final:
-            self._from = end
+            self._from, self._shown = end, False
             self._last_word = words[-1].end if words else self._last_word
         alternative = {
             "transcript": join_words(list(words)),
@@ -259,7 +271,7 @@ class DeepgramProtocol(DeepgramStream):
         """
         if not self._is_first:
             return []
-        done = _DONE | ({"diarize"} if self.opening.server.hears_speakers else set())
+        done = _DONE | (_VOICES if self.opening.server.hears_speakers else set())
         done |= {"multichannel"} if self.opening.channel is not None else set()
         warnings = _warnings(messages.without_effect(self.opening.query, done))
         summary = messages.reply(
@@ -290,6 +302,8 @@ def _read_settings(opening: base.Opening) -> base.Settings:
     detected = [tag for tag in opening.lists.get("detect_language", ()) if parse_switch(tag) is not False]
     expected = [tag for tag in detected if parse_switch(tag) is None] + [*opening.lists.get("language_hint", ())]
     language = messages.language(query.get("language"), opening.server) or (DETECT if detected else None)
+    # The newer parameter names a model of theirs, and needs no other next to it.
+    asked = {"diarize": "true"} if query.get("diarize_model") else query
     changes: dict[str, Any] = {}
     endpointing = query.get("endpointing", "").lower()
     if endpointing not in ("", "true", "false"):
@@ -300,7 +314,7 @@ def _read_settings(opening: base.Opening) -> base.Settings:
         languages=messages.languages(expected, opening.server) if language in (None, DETECT) else (),
         keyterms=messages.keyterms([*opening.lists.get("keyterm", ()), *_boosted(opening.lists.get("keywords", ()))]),
         changes=changes,
-        speakers=messages.speakers(query, "diarize", opening.server),
+        speakers=messages.speakers(asked, "diarize", opening.server),
     )
 
 

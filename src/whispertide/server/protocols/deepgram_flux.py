@@ -6,7 +6,7 @@ turn so far, which begins (`StartOfTurn`), grows (`Update`), may be over (`Eager
 last and the eager one, whose words are confirmed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +21,12 @@ _NO_NETWORK = (
     "This server has no network that predicts whether a speaker has finished: pauses end turns, and the thresholds and "
     "the timeout have no effect. On the server run `whispertide models pull smart-turn` and start it again."
 )
+# What has an effect: in the address, and in a `Configure`.
+_DONE = frozenset(
+    {"model", "encoding", "sample_rate", "channels", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms"}
+    | {"keyterm", "language_hint"}
+)
+_DONE_LATER = frozenset({"type", "thresholds", "keyterms", "language_hints"})
 _LANGUAGES = {"flux-general-en": "en", "flux-general-multi": DETECT}
 _State = Literal["ready", "speaking", "ending"]
 
@@ -67,9 +73,7 @@ class FluxProtocol(DeepgramStream):
     """One live stream."""
 
     name: ClassVar[str] = "deepgram-flux"
-    single: ClassVar[frozenset[str]] = frozenset(
-        {"model", "encoding", "sample_rate", "channels", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms"}
-    )
+    single: ClassVar[frozenset[str]] = _DONE - {"keyterm", "language_hint"}
     types: ClassVar[tuple[str, ...]] = ("CloseStream", "ForceEndTurn", "Configure")
     flush: ClassVar[str] = "ForceEndTurn"
 
@@ -77,6 +81,7 @@ class FluxProtocol(DeepgramStream):
         super().__init__(opening)
         self._thresholds = _Thresholds().updated(opening.query)
         self._keyterms = [term for term in opening.lists.get("keyterm", ()) if term]
+        self._hints = list(opening.lists.get("language_hint", ()))
         self._settings = self._read_settings()
         self._sent = 0
         self._state: _State = "ready"
@@ -92,11 +97,10 @@ class FluxProtocol(DeepgramStream):
         return self.opening.server.hears_turns
 
     def started(self, started: base.Started) -> base.Actions:
-        """Greet the client, and say where turns end in pauses alone."""
+        """Greet the client, and say what has no effect, and where turns end in pauses alone."""
         greeting = self._say("Connected", request_id=self._request)
-        if self._hears_turns:
-            return (greeting,)
-        return greeting, self._say("Warning", request_id=self._request, code="NO_TURN_MODEL", description=_NO_NETWORK)
+        missing = self._warn_of(self.opening.query, _DONE)
+        return (greeting, *missing, *(() if self._hears_turns else self._warn("NO_TURN_MODEL", _NO_NETWORK)))
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
@@ -106,7 +110,8 @@ class FluxProtocol(DeepgramStream):
             thresholds = self._thresholds.updated(messages.mapping(data, "thresholds"))
             terms = self._terms(data.get("keyterms"))
             keyterms = messages.keyterms(terms)
-            hints = messages.texts(data.get("language_hints"), "language_hints")
+            hinted = data.get("language_hints")
+            hints = self._hints if hinted is None else messages.texts(hinted, "language_hints")
             language, languages = self._language(hints), self._languages(hints)
         except base.ProtocolError as error:
             failure = {"code": "INVALID_CONFIGURATION", "description": str(error)}
@@ -114,13 +119,13 @@ class FluxProtocol(DeepgramStream):
         changes: dict[str, Any] = thresholds.changes if self._hears_turns and thresholds != self._thresholds else {}
         if terms != self._keyterms:
             changes["keyterms"] = keyterms
-        if hints:
+        if hints != self._hints:
             changes |= {"language": language, "languages": languages}
-        self._thresholds, self._keyterms = thresholds, terms
+        self._thresholds, self._keyterms, self._hints = thresholds, terms, hints
         success: dict[str, Any] = {"thresholds": thresholds.described(), "keyterms": terms}
         success |= {"language_hints": hints} if hints else {}
         answer = self._say("ConfigureSuccess", request_id=self._request, **success)
-        return (base.Configure(changes), answer) if changes else (answer,)
+        return (*([base.Configure(changes)] if changes else ()), answer, *self._warn_of(data, _DONE_LATER))
 
     def _terms(self, value: object) -> list[str]:
         if value is None:
@@ -168,11 +173,11 @@ class FluxProtocol(DeepgramStream):
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send a `Warning` for a problem that is not fatal: their clients end on an `Error`."""
-        about = {"code": problem.kind.upper(), "description": problem.message}
+        code = problem.kind.upper()
         if not problem.fatal:
-            return (self._say("Warning", request_id=self._request, **about),)
+            return self._warn(code, problem.message)
         rest = self._end(self._told, 1.0)
-        error = self._say("Error", **about)
+        error = self._say("Error", code=code, description=problem.message)
         if problem.kind == "idle":
             return (*rest, error, base.Close(1011, "NET-0001: no audio came"))
         if problem.kind == "bad_request":
@@ -234,6 +239,14 @@ class FluxProtocol(DeepgramStream):
             **more,
         )
 
+    def _warn_of(self, values: Mapping[str, Any], done: Collection[str]) -> base.Actions:
+        """Warn of what is asked for and not done."""
+        text = messages.warning(messages.without_effect(values, done))
+        return self._warn("UNSUPPORTED_PARAMETER", text) if text else ()
+
+    def _warn(self, code: str, text: str) -> base.Actions:
+        return (self._say("Warning", request_id=self._request, code=code, description=text),)
+
     def _say(self, kind: str, **values: Any) -> base.Reply:
         self._sent += 1
         return messages.reply(type=kind, sequence_id=self._sent - 1, **values)
@@ -243,8 +256,8 @@ class FluxProtocol(DeepgramStream):
     def _read_settings(self) -> base.Settings:
         return base.Settings(
             model=self.opening.query.get("model"),
-            language=self._language(self.opening.lists.get("language_hint", ())),
-            languages=self._languages(self.opening.lists.get("language_hint", ())),
+            language=self._language(self._hints),
+            languages=self._languages(self._hints),
             keyterms=messages.keyterms(self._keyterms),
             changes={"turn_end": "smart-turn", **self._thresholds.changes} if self._hears_turns else {},
         )

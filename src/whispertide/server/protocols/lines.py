@@ -51,12 +51,16 @@ class TextLinesProtocol(base.WireProtocol):
         return () if self._ended else (base.Finish(),)
 
     def events(self, events: Sequence[Event]) -> base.Actions:
-        """Send one line for the confirmed words."""
-        words = tuple(word for event in events if isinstance(event, Confirmed) for word in event.words)
-        turn_ended = any(isinstance(event, TurnEnd) and not event.eager for event in events)
+        """Send one line for the confirmed words of each utterance."""
         actions: list[base.Action] = []
-        if line := self._line(words, turn_ended, seconds(events[-1].at) if events else 0.0):
-            actions.append(base.Reply(line + "\n"))
+        words: list[Word] = []
+        for event in events:
+            if isinstance(event, Confirmed):
+                words += event.words
+            elif isinstance(event, TurnEnd) and not event.eager:
+                actions += self._say(words, True, event.at)
+                words = []
+        actions += self._say(words, False, events[-1].at) if events else ()
         if any(isinstance(event, End) or (isinstance(event, Error) and event.fatal) for event in events):
             self._ended = True
             actions.append(base.Close())
@@ -65,6 +69,10 @@ class TextLinesProtocol(base.WireProtocol):
     def problem(self, problem: base.Problem) -> base.Actions:
         """Close the connection: the formats have no words for a problem."""
         return (base.Close(),) if problem.fatal else ()
+
+    def _say(self, words: Sequence[Word], turn_ended: bool, at: int) -> base.Actions:
+        line = self._line(words, turn_ended, seconds(at))
+        return (base.Reply(line + "\n"),) if line else ()
 
     def _line(self, words: Sequence[Word], turn_ended: bool, at: float) -> str:
         """The line to send, or an empty one. The text keeps its leading space, as in the original."""

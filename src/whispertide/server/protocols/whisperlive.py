@@ -52,7 +52,6 @@ class WhisperLiveProtocol(base.WireProtocol):
         self._open: list[Word] = []
         self._guess: tuple[Word, ...] = ()
         self._shown: dict[str, Any] | None = None  # the uncompleted segment that the client has, with words of its own
-        self._overtime = False
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Take the options first, then audio."""
@@ -144,7 +143,8 @@ class WhisperLiveProtocol(base.WireProtocol):
                 changed = changed and not event.fatal
             elif isinstance(event, End):
                 actions += self._complete()
-                actions += [*([self._say(message="DISCONNECT")] if self._overtime else ()), base.Close()]
+                # Unless the client asked for the end: the session is too long, or the server stops.
+                actions += [*(() if self._finishing else [self._say(message="DISCONNECT")]), base.Close()]
                 changed = False
         if changed:
             words = [*self._open, *self._guess]
@@ -154,7 +154,6 @@ class WhisperLiveProtocol(base.WireProtocol):
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send a problem as the client knows it: a full server, an error, a warning, or the end of its time."""
         if not problem.fatal:
-            self._overtime = self._overtime or problem.kind == "too_long"
             return (self._say(status="WARNING", message=problem.message),)
         if problem.kind == "overloaded":
             return (self._say(status="WAIT", message=_WAIT_MINUTES),)
