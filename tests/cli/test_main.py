@@ -58,6 +58,15 @@ def test_a_misspelt_command_is_answered_with_the_right_one(run: Run, wrong: str,
     assert f"Did you mean '{meant}'" in plain(result.stderr)
 
 
+def test_a_file_in_place_of_a_command_is_answered_with_the_command_for_it(run: Run, tmp_path: Path) -> None:
+    talk = tmp_path / "my talk.mp3"
+    talk.touch()
+    result = run(talk, "--model", "base.en")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "run `whispertide transcribe '" in plain(result.stderr)
+    assert "No such command" in run("none.mp3").stderr
+
+
 def test_no_command_shows_the_help(run: Run) -> None:
     result = run()
     assert result.exit_code == 2
