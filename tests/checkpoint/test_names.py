@@ -117,7 +117,20 @@ def test_an_unknown_name_without_neighbours() -> None:
         find_model("")
 
 
-@each_row("name", ["./nothing", "/no/such/folder", "~/nothing", "models/mine.pt", "..\\model", "C:\\model", "x.pt"])
+@each_row(
+    "name",
+    [
+        "./nothing",
+        "/no/such/folder",
+        "~/nothing",
+        "models/mine.pt",
+        "..\\model",
+        "C:\\model",
+        "x.pt",
+        "mine/",
+        "models/of/mine",
+    ],
+)
 def test_a_path_where_nothing_is(name: str) -> None:
     with pytest.raises(CheckpointNotFoundError, match="nothing is there"):
         find_model(name)

@@ -1,13 +1,15 @@
 """What people type who come from openai-whisper and faster-whisper."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from command_line import Run, write_wav
 from fake_transcriber import FakeTranscriber
-from whispertide.cli.aliases import ALIASES
+from whispertide.cli.aliases import ALIASES, IN_PYTHON
+from whispertide.options import DecodeOptions
 
 Loads = list[tuple[str, dict[str, object]]]
 
@@ -86,6 +88,9 @@ def test_json_has_their_shape_and_ours_keeps_its_own(run: Run, talk: Path, tmp_p
         (("--vad_filter",), "'--vad_filter': expected a value after it"),
         (("--output_format", "docx"), "got 'docx'"),
         (("--beam_size", "many"), "'--beam'"),
+        (("--condition_on_previous_text", "False"), "DecodeOptions(condition_on_previous_text=...)"),
+        (("--temperature", "0"), "DecodeOptions(temperatures=...)"),
+        (("--log-prob-threshold=-1",), "DecodeOptions(logprob_threshold=...)"),
     ],
 )
 def test_a_value_that_cannot_be_served_is_refused(
@@ -95,6 +100,15 @@ def test_a_value_that_cannot_be_served_is_refused(
     assert result.exit_code == 2
     assert said in " ".join(result.stderr.replace("│", " ").split())
     assert loads == []
+
+
+def test_hotwords_are_key_terms(run: Run, talk: Path, transcriber: FakeTranscriber) -> None:
+    assert run("transcribe", talk, "--hotwords", "Ada,Vinh Phuc").exit_code == 0
+    assert transcriber.offline_options[0].keyterms == ("Ada", "Vinh Phuc")
+
+
+def test_what_only_python_has_is_there() -> None:
+    assert {*IN_PYTHON} <= {field.name for field in fields(DecodeOptions)}
 
 
 def test_what_follows_two_hyphens_is_a_file(

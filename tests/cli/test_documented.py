@@ -21,6 +21,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *chain(*(sorted((ROOT / a
 _CODE = re.compile(r"(?<=\n\n)(?: {4}.*\n)+|^```\w*\n.*?^```|`[^`\n]+`", re.M | re.S)
 # To the end, a comment, the next program, or two spaces, after which is said what it does
 _COMMAND = re.compile(r"(?:^|[|`]| in |=\S+) *whispertide +((?:'[^']*'|\"[^\"]*\"|[^\s'\"`|<>&#;()\\]+ ?)+)", re.M)
+# What is said about a command on its own line, in an indented block, without a # before it
+_BLOCK = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
+_BARE_REMARK = re.compile(r"^ +(?:\w+=\S+ )*(?:whispertide|pip|make|python|pactl) .*?\S {2,}[^#\s].*", re.M)
 _PLACEHOLDERS = re.compile(r"[…\[\]]|\bCOMMAND\b")
 
 EVERYTHING: Any = typer.main.get_command(main.app)
@@ -57,6 +60,17 @@ def problem(words: list[str]) -> str:
 def test_the_commands_of_a_page_can_be_given(page: Path) -> None:
     found = [(words, problem(words)) for words in commands(page.read_text(encoding="utf-8"))]
     assert [f"{shlex.join(words)}: {wrong}" for words, wrong in found if wrong] == []
+
+
+@each_row("page", PAGES)
+def test_a_copied_line_can_be_run_with_what_is_said_about_it(page: Path) -> None:
+    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert [line for block in blocks for line in _BARE_REMARK.findall(block)] == []
+
+
+def test_a_remark_that_the_shell_would_run_is_found() -> None:
+    assert _BARE_REMARK.findall("    A=b whispertide listen --device USB    the name\n") != []
+    assert _BARE_REMARK.findall("    whispertide listen --device USB    # the name\n") == []
 
 
 def test_there_are_many() -> None:

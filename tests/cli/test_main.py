@@ -58,6 +58,15 @@ def test_a_misspelt_command_is_answered_with_the_right_one(run: Run, wrong: str,
     assert f"Did you mean '{meant}'" in plain(result.stderr)
 
 
+def test_a_file_in_place_of_a_command_is_answered_with_the_command_for_it(run: Run, tmp_path: Path) -> None:
+    talk = tmp_path / "my talk.mp3"
+    talk.touch()
+    result = run(talk, "--model", "base.en")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "run `whispertide transcribe '" in plain(result.stderr)
+    assert "No such command" in run("none.mp3").stderr
+
+
 def test_no_command_shows_the_help(run: Run) -> None:
     result = run()
     assert result.exit_code == 2
@@ -111,8 +120,9 @@ def test_a_program_that_is_ended_cleans_up_as_after_ctrl_c(monkeypatch: pytest.M
     monkeypatch.setattr(main, "app", lambda: signal.raise_signal(number))
     with signals_put_back():
         signal.signal(number, signal.SIG_DFL)  # whatever runs the tests may ignore it
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(SystemExit) as ended:  # as a command ends; typer lets it through before one runs
             main.main()
+        assert ended.value.code == 130
 
 
 def test_a_signal_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,14 @@ def test_an_unknown_extension_is_refused_unless_the_format_is_said(tmp_path: Pat
     assert plan_targets(["x.wav"], str(tmp_path / name), "srt") == [Target(tmp_path / name, "srt")]
 
 
+def test_a_format_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="got 'srt', a format: choose it with -f srt"):
+        plan_targets(["x.wav"], str(tmp_path / "srt"), None)
+    assert plan_targets(["x.wav"], str(tmp_path / "srt"), "srt") == [Target(tmp_path / "srt", "srt")]
+    (tmp_path / "srt").mkdir()
+    assert plan_targets(["x.wav"], str(tmp_path / "srt"), None) == [Target(tmp_path / "srt" / "x.txt", "txt")]
+
+
 def test_a_folder_gets_a_file_per_input(tmp_path: Path) -> None:
     targets = plan_targets(["a/one.wav", "b/two.tar.mp3", "-"], str(tmp_path), "srt")
     assert [target.path for target in targets] == [tmp_path / name for name in ("one.srt", "two.tar.srt", "stdin.srt")]
@@ -102,6 +110,8 @@ def test_a_file_where_a_folder_belongs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("x")
     with pytest.raises(OutputError, match="is a file"):
         plan_targets(["a.wav"], f"{tmp_path}/out/", None)
+    with pytest.raises(OutputError, match="out is a file"):
+        plan_targets(["a.wav"], f"{tmp_path}/out/a.txt", None)
 
 
 def test_a_folder_where_a_file_belongs_is_refused(tmp_path: Path) -> None:

@@ -356,6 +356,7 @@ async def test_names_of_files_are_not_used() -> None:
         ("GET", "/v1/chat/completions", 404, "nothing is at /v1/chat/completions; got GET"),
         ("GET", "/nothing.html", 404, "nothing is at /nothing.html; got GET"),
         ("POST", "/index.html", 405, "for /index.html; got POST"),
+        ("POST", "/inference", 404, "nothing is at /inference; got POST"),
     ],
 )
 async def test_what_is_not_there_is_told_in_openais_shape(method: str, path: str, status: int, told: str) -> None:

@@ -132,7 +132,8 @@ def _without_revision(path: Path, revision: str | None) -> Path:
 
 
 def _unknown(name: str) -> CheckpointNotFoundError:
-    if name.startswith((".", "/", "~")) or "\\" in name or name.endswith((".pt", ".safetensors", ".bin")):
+    looks_like_a_path = name.startswith((".", "~")) or {"/", "\\"} & {*name}  # hub ids were found before
+    if looks_like_a_path or name.endswith((".pt", ".safetensors", ".bin")):
         return CheckpointNotFoundError(
             f"expected the folder of a checkpoint, an OpenAI .pt or a file of whisper.cpp at {name}, but nothing is "
             "there"

@@ -17,6 +17,19 @@ from whispertide.errors import OptionError
 from whispertide.options import ANY_SPEAKERS, WHISPER_JSON, parse_switch
 from whispertide.spellings import precision_of, provider_of
 
+# Fields of `DecodeOptions` that are options of the other programs.
+IN_PYTHON = (
+    "best_of",
+    "compression_ratio_threshold",
+    "condition_on_previous_text",
+    "length_penalty",
+    "logprob_threshold",
+    "max_initial_timestamp",
+    "no_speech_threshold",
+    "patience",
+    "suppress_blank",
+    "suppress_tokens",
+)
 _ALL = ("txt", "vtt", "srt", "tsv", WHISPER_JSON)
 
 
@@ -46,6 +59,15 @@ def _switch(option: str, on: Sequence[str] = (), off: Sequence[str] = ()) -> _Al
     return _Alias(option, rewrite)
 
 
+def _in_python(field: str) -> _Alias:
+    """Option that only Python has, as a field of `DecodeOptions`."""
+
+    def rewrite(value: str) -> Sequence[str]:
+        raise OptionError(f"the command line cannot set this; in Python: whispertide.DecodeOptions({field}=...)")
+
+    return _Alias("--format", rewrite)
+
+
 def _formats(value: str) -> Sequence[str]:
     """`json` is openai-whisper's own shape, and `all` what that program writes."""
     names = _ALL if value == "all" else [WHISPER_JSON if name == "json" else name for name in value.split(",")]
@@ -65,6 +87,10 @@ ALIASES: Mapping[str, _Alias] = {
     "--vad_filter": _switch("--vad", ("--vad",), ("--no-vad",)),
     "--word_timestamps": _switch("--format"),  # words have their times anyway
     "--verbose": _switch("--format"),  # what is said on standard error is little
+    "--hotwords": _same("--keyterms"),
+    **{f"--{field}": _in_python(field) for field in IN_PYTHON},
+    "--temperature": _in_python("temperatures"),
+    "--log_prob_threshold": _in_python("logprob_threshold"),
 }
 
 

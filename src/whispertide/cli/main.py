@@ -75,7 +75,7 @@ def main() -> None:
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     try:
         app()
-    except OSError as error:  # the help or the version cannot be printed; commands report their own errors
+    except (OSError, KeyboardInterrupt) as error:  # before a command runs, or from its help; it reports its own errors
         sys.exit(int(report(error)))
 
 

@@ -118,6 +118,8 @@ def _format_of(path: Path, form: str | None) -> str:
             f"expected an output that ends with .{', .'.join(_EXTENSIONS)}; got {path.name!r}: choose one of them, or "
             "set the format with --format"
         )
+    if (name := path.name) in FORMATS:  # `-o srt`, and `-osrt` of whisper.cpp
+        raise OptionError(f"expected a file or a folder for --output; got {name!r}, a format: choose it with -f {name}")
     return suffix or "txt"
 
 
@@ -174,6 +176,8 @@ def check_file(path: Path) -> None:
     ):
         raise OutputError(f"the output {path} is read-only; remove it, or choose another name")
     parent = path.resolve().parent
+    if parent.exists() and not parent.is_dir():
+        raise OutputError(f"expected a folder for the output; {path.parent} is a file; choose another name")
     if not parent.is_dir():
         raise OutputError(f"the output's folder {path.parent} does not exist; make it first")
     with writing(path.parent, _CHOOSE):

@@ -4,9 +4,11 @@ A package names a command in the group `whispertide.commands`: a function, or a 
 So the laboratory brings `bench`, `train`, `compress` and `export`; where it is not installed, they say what to install.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
@@ -42,6 +44,15 @@ class WithPlugins(TyperGroup):
             if name not in self.commands:
                 self.commands[name] = _missing(name, extra, about)
         return super().list_commands(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the arguments begin with. Raises `typer.BadParameter` for a file in its place, as other
+        programs take it.
+        """
+        if os.path.exists(args[0]) and self.get_command(ctx, args[0]) is None:
+            text = f"expected a command; got a file: to transcribe it, run `whispertide transcribe {quote(args[0])}`"
+            raise typer.BadParameter(text, ctx=ctx)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of that name, or None. One of this package loads no other package."""

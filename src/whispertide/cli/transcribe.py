@@ -199,7 +199,7 @@ def _paced(
 
 
 def hinting(blocks: "Iterable[FloatArray]", clock: Callable[[], float] = time.monotonic) -> "Iterator[FloatArray]":
-    """Pass the blocks of a pipe on, and hint after a while that `--stream` shows text before the end."""
+    """Pass the blocks of a pipe on, and hint after a while that `--pace live` shows text before the end."""
     due: float | None = clock() + _PATIENCE_S
     for block in blocks:
         if due is not None and clock() >= due:

@@ -187,6 +187,12 @@ class _Files(StaticFiles):
     never meet.
     """
 
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Answer with the file. Raises 404 where none is, also for a method that no file has."""
+        if scope["method"] not in ("GET", "HEAD"):
+            await super().get_response(path, {**scope, "method": "GET"})
+        return await super().get_response(path, scope)
+
     def file_response(
         self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
     ) -> Response:
