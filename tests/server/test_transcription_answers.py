@@ -79,7 +79,7 @@ def test_a_translation_is_in_english_whatever_was_said() -> None:
     """As OpenAI's reference has it: the language of the output."""
     german = [replace(one, language="de") for one in SEGMENTS]
     said = {
-        task: json.loads(bytes(render(request("verbose_json"), job(), german, task).body))["language"]  # type: ignore[arg-type]
+        task: json.loads(bytes(render(request("verbose_json"), job(), german, task).body))["language"]
         for task in ("transcribe", "translate")
     }
     assert said == {"transcribe": "german", "translate": "english"}
