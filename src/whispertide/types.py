@@ -22,7 +22,6 @@ CHUNK_SECONDS = 30
 N_SAMPLES = CHUNK_SECONDS * SAMPLE_RATE  # 480,000 samples in a window
 N_FRAMES = N_SAMPLES // HOP_LENGTH  # 3,000 mel frames in a window
 FRAME_SAMPLES = 2 * HOP_LENGTH  # 320 samples = 20 ms per encoder frame (the second convolution has stride 2)
-N_AUDIO_CTX = N_SAMPLES // FRAME_SAMPLES  # 1,500 encoder frames in a window
 
 BUCKET_SECONDS = (3, 4, 5, 6, CHUNK_SECONDS)  # the only lengths of windows that static graphs have (NPUsper)
 

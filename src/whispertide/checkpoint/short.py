@@ -48,24 +48,14 @@ class ShortAdapter:
         attachments.save(path, Attachment(arrays_of(self.matrices, GROUPS), self.tensors_hash, self.report))
 
     @classmethod
-    def load(cls, path: Path, checkpoint: Checkpoint) -> Self:
-        """Read an adapter and check that it is one of this checkpoint.
+    def load(cls, path: Path, checkpoint: Checkpoint, *, of_shape: bool = False) -> Self:
+        """Read an adapter and check that it is one of this checkpoint, or with `of_shape` of any of the same shape.
 
         Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged, of an older
         form, has matrices of several ranks, or belongs to another checkpoint.
         """
-        return cls._read(path, checkpoint, checkpoint.tensors_hash)
-
-    @classmethod
-    def of_shape(cls, path: Path, checkpoint: Checkpoint) -> Self:
-        """Read an adapter of this checkpoint, or of another one of the same shape, to continue its training. Raises as
-        `load`.
-        """
-        return cls._read(path, checkpoint, "")
-
-    @classmethod
-    def _read(cls, path: Path, checkpoint: Checkpoint, owner: str) -> Self:
         kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument))
+        owner = "" if of_shape else checkpoint.tensors_hash
         found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), owner)
         rank, matrices = matrices_of(found.arrays, GROUPS, kind, path)
         return cls(rank, matrices, found.content_hash, found.report)
