@@ -16,10 +16,10 @@ from slow_rows import slow_but
 from whispertide.audio.file import load_audio
 from whispertide.decoding import longform
 from whispertide.errors import AudioError, UnknownLanguageError
-from whispertide.features import log_mel
-from whispertide.offline import Features, OfflineSegment, hear, transcribe_blocks, transcribe_heard
+from whispertide.features import Features, log_mel
+from whispertide.offline import hear, transcribe_blocks, transcribe_heard
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray
+from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, OfflineSegment
 
 AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 

@@ -114,3 +114,25 @@ def join_words(words: "tuple[Word, ...] | list[Word]") -> str:
 def align_down(sample: int) -> int:
     """Round down to a sample at which a window may start (a multiple of 320)."""
     return sample - sample % FRAME_SAMPLES
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineSegment:
+    """A stretch of transcript: `text` as written (with its leading space), tokens with timestamps, words if asked for.
+
+    `span` and the words' times are absolute samples within the recording. The figures are those of its window, which
+    begins at sample `window`.
+    """
+
+    id: int
+    span: Span
+    text: str
+    tokens: tuple[int, ...]
+    words: tuple[Word, ...]
+    avg_logprob: float
+    compression_ratio: float
+    no_speech_prob: float
+    temperature: float
+    language: str
+    language_probability: float = 1.0  # of the language, where it was detected
+    window: int = 0

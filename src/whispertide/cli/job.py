@@ -30,12 +30,11 @@ from whispertide.formats.document import Document, TextSegment, other_text
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
 from whispertide.options import BUNDLED_MODEL, DEFAULT_MODEL, DecodeOptions, SubtitleOptions
-from whispertide.types import FloatArray, seconds
+from whispertide.types import FloatArray, OfflineSegment, seconds
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
     from whispertide.channels import ChannelSessions
-    from whispertide.decoding.longform import OfflineSegment
     from whispertide.recipes.recipe import Recipe
     from whispertide.session import Session
     from whispertide.translation.channels import ChannelTranslating
@@ -343,7 +342,7 @@ class OfflineJob(Job):
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
             self.result.interrupted = self.result.interrupted or (self.interrupts.pressed and not whole)
 
-    def heard(self, show: Callable[[int], None]) -> "Iterator[OfflineSegment]":
+    def heard(self, show: Callable[[int], None]) -> Iterator[OfflineSegment]:
         """Transcribe the recording of `run_over`; `show` is called with how far that is, in samples."""
 
         def progress(done: int, _: int) -> None:
