@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from whispertide.audio.whole import Recording
+from whispertide.channels import labelled
 from whispertide.cli.job import OfflineJob
 from whispertide.formats.document import Document
 from whispertide.types import FloatArray, OfflineSegment
@@ -27,8 +28,6 @@ class ChannelsJob(OfflineJob):
 
     def heard(self, show: Callable[[int], None]) -> Iterator[OfflineSegment]:
         """Transcribe the channels."""
-        from whispertide.channels import labelled
-
         for number, channel in enumerate(self.channels, 1):
             self.run_over.recording = Recording(channel)
             for segment in OfflineJob.heard(self, show):
