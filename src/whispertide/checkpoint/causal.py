@@ -68,8 +68,7 @@ class CausalAdapter(Adapter):
             shapes = {name: checkpoint.tensors.shape(name) for name in adapted_names(checkpoint.dims)}
             found = published_adapter(path, shapes)
             _check_blocks(found.block, found.first, path, "choose another checkpoint")
-            blocks = {"block": found.block, "first": found.first}
-            return cls(found.rank, found.matrices, checkpoint.content_hash, **blocks)
+            return cls(found.rank, found.matrices, checkpoint.content_hash, block=found.block, first=found.first)
         path = attachments.find(checkpoint, KIND, instead="a recipe that needs none")
         return cls.load(path, checkpoint)
 
