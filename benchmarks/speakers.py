@@ -39,7 +39,7 @@ from whispertide.audio.pcm import to_int16
 from whispertide.audio.silero import BLOCK, SileroState, load_silero
 from whispertide.events import Confirmed
 from whispertide.options import DecodeOptions
-from whispertide.speakers.embedding import load_embedding
+from whispertide.speakers.embedding import find_embedding
 from whispertide.speakers.track import SpeakerTrack
 from whispertide.speakers.whole import WholeTrack
 from whispertide.types import SAMPLE_RATE, FloatArray, IntArray, Word, seconds, to_samples
@@ -182,7 +182,7 @@ def hear_stream(talk: Talk) -> tuple[SpeakerTrack, list[float]]:
     """Hear the conversation as a stream. Returns the track, and for each delay the share of moments, every 0.1 s where
     one voice speaks alone, whose label is right so long after them.
     """
-    track, step = SpeakerTrack(load_embedding(), MOST, kept=None), SAMPLE_RATE // 10
+    track, step = SpeakerTrack(find_embedding(), MOST, kept=None), SAMPLE_RATE // 10
     found: list[list[tuple[int, int]]] = [[] for _ in AFTER_S]
     for end in range(step, len(talk.audio) + step, step):
         track.feed(talk.audio[end - step : end])
@@ -280,7 +280,7 @@ def talks(args: argparse.Namespace) -> Iterator[Talk]:
 
 def measure(talk: Talk) -> None:
     speech, cost = is_speech(talk.audio), time.process_time()
-    whole = WholeTrack(load_embedding(), MOST)
+    whole = WholeTrack(find_embedding(), MOST)
     for _ in whole.hearing(np.array_split(talk.audio, max(1, len(talk.audio) // SAMPLE_RATE))):
         pass
     cost = (time.process_time() - cost) / (len(talk.audio) / SAMPLE_RATE)

@@ -17,12 +17,11 @@ from sounds import make_wav
 from test_session_failures import Flaky
 from whispertide.audio.file import load_audio
 from whispertide.channels import ChannelSessions, apart_options, in_order
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Confirmed, End, Event, of_channel
 from whispertide.formats.document import TextSegment
 from whispertide.options import DecodeOptions
-from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
+from whispertide.types import SAMPLE_RATE, FloatArray, OfflineSegment, Span, Word
 
 CLIP = Path(__file__).parent / "clips" / "quiet.flac"
 RECIPE = whispertide.get_recipe("tide").replace(framing="bare")

@@ -18,10 +18,10 @@ from whispertide.audio.file import load_audio
 from whispertide.decoding import longform
 from whispertide.decoding.voice import Voice
 from whispertide.errors import AudioError, UnknownLanguageError
-from whispertide.features import log_mel
-from whispertide.offline import Features, Heard, OfflineSegment, hear, transcribe_blocks, transcribe_heard
+from whispertide.features import Features, log_mel
+from whispertide.offline import Heard, hear, transcribe_blocks, transcribe_heard
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, Span
+from whispertide.types import HOP_LENGTH, N_FRAMES, N_SAMPLES, SAMPLE_RATE, FloatArray, OfflineSegment, Span
 
 AS_OPENAI: dict[str, Any] = {"suppress_tokens": (-1,), "temperatures": (0.0,)}
 

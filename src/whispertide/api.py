@@ -23,7 +23,7 @@ from whispertide.audio.whole import Recording
 from whispertide.channels import ChannelSessions, apart_options, in_order
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.languages import allowed_languages
-from whispertide.decoding.longform import OfflineSegment, pad_or_trim
+from whispertide.decoding.longform import pad_or_trim
 from whispertide.decoding.rules import build_rules
 from whispertide.events import Event
 from whispertide.feed import afeed, feed
@@ -51,7 +51,7 @@ from whispertide.speakers.embedding import find_embedding
 from whispertide.speakers.track import SpeakerTrack
 from whispertide.speakers.whole import WholeTrack, parted
 from whispertide.streaming.framing import Hush, get_framing
-from whispertide.types import Announce, FloatArray
+from whispertide.types import Announce, FloatArray, OfflineSegment
 
 
 class Transcriber:

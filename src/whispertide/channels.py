@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.audio.pcm import MAX_CHANNELS
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, OptionError
 from whispertide.events import Event, of_channel
 from whispertide.options import DecodeOptions, check_range
 from whispertide.session import Session
-from whispertide.types import Word, spoken_by
+from whispertide.types import OfflineSegment, Word, spoken_by
 
 _NOTHING = np.zeros(0, np.float32)
 

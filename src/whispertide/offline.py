@@ -13,14 +13,12 @@ import numpy as np
 from whispertide.audio.silero import BLOCK
 from whispertide.audio.vad import LEAST_VOICE_S, GateEvent, GateOptions, SpeechGate, SpeechStarted, SpeechStopped
 from whispertide.decoding.language import choose_language
-from whispertide.decoding.longform import Frame, OfflineSegment, Transcription, pad_or_trim
+from whispertide.decoding.longform import Frame, Transcription, pad_or_trim
 from whispertide.decoding.voice import Voice
 from whispertide.features import Features
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, SAMPLE_RATE, FloatArray, Span
-
-__all__ = ["Features", "Heard", "OfflineSegment", "hear", "transcribe_blocks", "transcribe_heard"]
+from whispertide.types import HOP_LENGTH, SAMPLE_RATE, FloatArray, OfflineSegment, Span
 
 _GATE = GateOptions(min_speech=LEAST_VOICE_S, pre_roll=0.0, post_pad=0.0)
 SHORT = SAMPLE_RATE  # in so little audio the gate does not hear a single word for certain

@@ -22,7 +22,6 @@ CHUNK_SECONDS = 30
 N_SAMPLES = CHUNK_SECONDS * SAMPLE_RATE  # 480,000 samples in a window
 N_FRAMES = N_SAMPLES // HOP_LENGTH  # 3,000 mel frames in a window
 FRAME_SAMPLES = 2 * HOP_LENGTH  # 320 samples = 20 ms per encoder frame (the second convolution has stride 2)
-N_AUDIO_CTX = N_SAMPLES // FRAME_SAMPLES  # 1,500 encoder frames in a window
 
 BUCKET_SECONDS = (3, 4, 5, 6, CHUNK_SECONDS)  # the only lengths of windows that static graphs have (NPUsper)
 
@@ -115,3 +114,25 @@ def join_words(words: "tuple[Word, ...] | list[Word]") -> str:
 def align_down(sample: int) -> int:
     """Round down to a sample at which a window may start (a multiple of 320)."""
     return sample - sample % FRAME_SAMPLES
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineSegment:
+    """A stretch of transcript: `text` as written (with its leading space), tokens with timestamps, words if asked for.
+
+    `span` and the words' times are absolute samples within the recording. The figures are those of its window, which
+    begins at sample `window`.
+    """
+
+    id: int
+    span: Span
+    text: str
+    tokens: tuple[int, ...]
+    words: tuple[Word, ...]
+    avg_logprob: float
+    compression_ratio: float
+    no_speech_prob: float
+    temperature: float
+    language: str
+    language_probability: float = 1.0  # of the language, where it was detected
+    window: int = 0

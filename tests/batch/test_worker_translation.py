@@ -14,11 +14,10 @@ from scripted_translator import ScriptedTranslator, until
 from sounds import make_wav
 from whispertide import api
 from whispertide.batch.worker import Ready, Setup, Translation, Worker
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import GraphError
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.translation.translator import TranslationOptions, TranslatorError
-from whispertide.types import Span, Word
+from whispertide.types import OfflineSegment, Span, Word
 
 QUIET = Path(__file__).parents[1] / "clips" / "quiet.flac"
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from slow_rows import slow_but
-from whispertide.checkpoint.attachments import Attachment, Kind, carry_over, find, load, path_beside, save
+from whispertide.checkpoint.attachments import Attachment, Kind, find, load, path_beside, save
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
+from whispertide_lab.compression.folder import carry_over
 
 TOY = Kind("a toy", "toy-{variant}.npz", "whispertide train toy {model} --size {variant}")
 SHAPES = {"weight": (None, 3), "mask": (2,)}

@@ -34,7 +34,7 @@ def random_adapter(checkpoint: Checkpoint, rank: int = RANK) -> CausalAdapter:
         )
         for name in adapted_names(checkpoint.dims)
     }
-    return CausalAdapter(rank, 5, 30, matrices, checkpoint.content_hash, {"arwer": 0.1})
+    return CausalAdapter(rank, matrices, checkpoint.content_hash, {"arwer": 0.1}, block=5, first=30)
 
 
 def test_every_projection_of_every_attention_is_adapted(checkpoint: Checkpoint) -> None:

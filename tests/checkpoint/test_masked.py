@@ -30,7 +30,7 @@ def random_adapter(checkpoint: Checkpoint, mask: Mask = D750) -> MaskedAdapter:
         name: (rng.standard_normal((2, width)).astype(np.float32), rng.standard_normal((width, 2)).astype(np.float32))
         for name in adapted_names(checkpoint.dims, GROUPS)
     }
-    return MaskedAdapter(2, mask, matrices, checkpoint.content_hash, {"held_out": 0.1})
+    return MaskedAdapter(2, matrices, checkpoint.content_hash, {"held_out": 0.1}, mask=mask)
 
 
 @pytest.mark.parametrize(("name", "mask"), [("d750", Mask(750, False)), ("c250", Mask(250, True))])

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from each_row import each_row
-from whispertide.checkpoint.palette import BITS, Palettised, gaps_of, pack, packed_length, places_of, unpack
+from whispertide.checkpoint.palette import BITS, Palettised, packed_length, places_of, unpack
+from whispertide_lab.compression.packing import gaps_of, pack
 
 
 @given(st.sampled_from(BITS), st.data())

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.palette import Palettised, gaps_of, pack
+from whispertide.checkpoint.palette import Palettised
 from whispertide.checkpoint.palette_file import Stored
 from whispertide.checkpoint.weights import WEIGHTS, TensorStore
 from whispertide.errors import CheckpointError
+from whispertide_lab.compression.packing import gaps_of, pack
 from whispertide_lab.compression.palette_writer import write_palette_file
 
 WriteModel = Callable[..., Path]

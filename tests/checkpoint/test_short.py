@@ -40,7 +40,7 @@ def test_what_was_saved_comes_back(checkpoint: Checkpoint) -> None:
     adapter = random_adapter(checkpoint)
     adapter.save(checkpoint.folder / "short.npz")
     found = ShortAdapter.of_checkpoint(checkpoint)
-    assert (found.rank, found.tensors_hash, found.report) == (2, checkpoint.tensors_hash, {"held_out": 0.1})
+    assert (found.rank, found.content_hash, found.report) == (2, checkpoint.tensors_hash, {"held_out": 0.1})
     whole = merge_adapter(checkpoint, found)
     for name in checkpoint.tensors.names():
         before, after = checkpoint.tensors.get(name), whole.tensors.get(name)
@@ -97,7 +97,7 @@ def test_it_is_found_beside_in_the_cache_and_in_the_package(
     bundled.parent.mkdir(parents=True)
     monkeypatch.setattr(attachments, "BUNDLED", tmp_path / "bundled")
     (tmp_path / "bundled" / "another").mkdir()
-    replace(random_adapter(checkpoint), tensors_hash="1" * 64).save(tmp_path / "bundled" / "another" / "short.npz")
+    replace(random_adapter(checkpoint), content_hash="1" * 64).save(tmp_path / "bundled" / "another" / "short.npz")
     assert short_adapter(checkpoint) is None
     random_adapter(checkpoint).save(bundled)
     assert short_adapter(checkpoint) == bundled
@@ -161,7 +161,7 @@ def test_half_a_file_is_refused(checkpoint: Checkpoint) -> None:
 
 
 def test_another_checkpoints_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    replace(random_adapter(checkpoint), tensors_hash="1" * 64).save(tmp_path / "short.npz")
+    replace(random_adapter(checkpoint), content_hash="1" * 64).save(tmp_path / "short.npz")
     with pytest.raises(CheckpointError, match=r"another checkpoint .111111111111.: make one .*train short"):
         ShortAdapter.load(tmp_path / "short.npz", checkpoint)
 

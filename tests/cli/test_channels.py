@@ -14,10 +14,9 @@ from command_line import Run
 from fake_transcriber import HALF, FakeSession, FakeTranscriber
 from sounds import make_wav
 from whispertide.cli.interrupt import Interrupts
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.options import DecodeOptions
 from whispertide.translation.channels import ChannelTranslating
-from whispertide.types import FloatArray, Span, Word
+from whispertide.types import FloatArray, OfflineSegment, Span, Word
 
 RAW = ("--rate", "16000", "--sample-format", "f32le")
 Loads = list[tuple[str, dict[str, object]]]

@@ -13,10 +13,9 @@ from each_row import each_row
 from fake_transcriber import FakeTranscriber
 from whispertide import api
 from whispertide.cli.hints import EnglishOnly, english_hint, language_hint
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Confirmed, Event, Language, SpeechStart, SpeechStop
 from whispertide.formats.document import TextSegment
-from whispertide.types import SAMPLE_RATE, FloatArray, Word
+from whispertide.types import SAMPLE_RATE, FloatArray, OfflineSegment, Word
 
 
 def said(text: str, logprob: float) -> TextSegment:

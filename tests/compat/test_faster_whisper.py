@@ -23,10 +23,9 @@ from whispertide import api, compat
 from whispertide.audio.file import load_audio
 from whispertide.compat import BatchedInferencePipeline, WhisperModel, faster_whisper
 from whispertide.decoding.language import DetectedLanguage
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, CheckpointNotFoundError, OptionError, UnknownLanguageError
 from whispertide.options import DecodeOptions
-from whispertide.types import SAMPLE_RATE, Span, Word
+from whispertide.types import SAMPLE_RATE, OfflineSegment, Span, Word
 
 CLIP = Path(__file__).parents[1] / "clips" / "quiet.flac"
 Loads = list[tuple[str, dict[str, Any]]]

@@ -9,10 +9,11 @@ from websockets.exceptions import InvalidStatus
 from served import client, keyed, served, web_client
 from standing_server import connected, frame, raw_socket, until_closed
 from whispertide.server.access import AccessControl, Authenticator
-from whispertide.server.floods import _NAMES, Floods
+from whispertide.server.floods import Floods
 from whispertide.server.http_error import HttpError
 from whispertide.server.listening import Admission, listen
 from whispertide.server.protocols.wyoming import Frame, WyomingProtocol, encode
+from whispertide.server.recent import MOST
 from whispertide.server.tcp import TcpListener
 
 
@@ -53,9 +54,9 @@ def test_floods_of_one_key_are_nobody_elses() -> None:
 
 def test_memory_of_floods_has_an_end() -> None:
     floods = Floods(clock=Clock())
-    for number in range(_NAMES + 100):
+    for number in range(MOST + 100):
         floods.closed(f"party {number}")
-    assert len(floods._floods) == _NAMES
+    assert len(floods._floods) == MOST
 
 
 @pytest.mark.parametrize("per_address", [256, 0])

@@ -9,10 +9,11 @@ from served import KnowingModel, keyed, limited
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.access import AccessControl, Authenticator
 from whispertide.server.client import RefusedError
-from whispertide.server.guesses import _PARTIES, Guesses
+from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import Resume
+from whispertide.server.recent import MOST
 
 KEYS = ("the-right-key", "another-right-key")
 
@@ -39,10 +40,10 @@ def test_guesses_of_one_party_cost_the_others_nothing_and_are_forgotten_with_tim
 
 def test_memory_of_guesses_has_an_end() -> None:
     guesses = Guesses(3, 0.5, clock=Clock())
-    for number in range(_PARTIES + 100):
+    for number in range(MOST + 100):
         guesses.wrong(f"party {number}")
         guesses.right(f"party {number}", "key")
-    assert len(guesses._left) == len(guesses._known) == _PARTIES
+    assert len(guesses._left) == len(guesses._known) == MOST
 
 
 def test_behind_a_proxy_addresses_tell_nothing() -> None:

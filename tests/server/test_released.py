@@ -22,11 +22,11 @@ import pytest
 from served import OfflineModel, limited, served, wav, web_client
 from sounds import make_wav
 from whispertide.audio.file import count_seconds, decode_blocks
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, GraphError, TruncatedAudioError
 from whispertide.features import Features
 from whispertide.server import rest as rest_module
 from whispertide.server.uploads import TranscriptionJob
+from whispertide.types import OfflineSegment
 
 FAR = 10**6
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from rest_client import events_of, post, rest
 from served import OfflineModel, keyed, limited, multilingual, served, wav
 from sounds import make_wav
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError
 from whispertide.options import LONGEST_TERM, MOST_TERMS, DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.bounds import MOST_PROMPT
 from whispertide.server.serving import assemble
 from whispertide.server.transcription_form import TranscriptionRequest
+from whispertide.types import OfflineSegment
 
 FIELDS = (
     "model",

@@ -15,8 +15,8 @@ from websockets.asyncio.client import connect
 from rest_client import events_in, post, rest
 from served import OfflineModel, limited, logged_errors, served, wav, web_client
 from slow_rows import slow_but
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.server.transcription_answers import render
+from whispertide.types import OfflineSegment
 
 
 class Held(OfflineModel):

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.options import DecodeOptions
 from whispertide.server.transcription_answers import StreamedAnswer, diarized, render, sse, usage
 from whispertide.server.transcription_form import TranscriptionRequest
-from whispertide.types import Span, Word
+from whispertide.types import OfflineSegment, Span, Word
 
 
 def segment(number: int, text: str, speaker: int | None = None) -> OfflineSegment:

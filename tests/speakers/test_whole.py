@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from scripted_voices import LoudIsVoice, ScriptedEmbedding, spoken, word
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.speakers import track as module
 from whispertide.speakers import whole
 from whispertide.speakers.whole import WholeTrack, parted, settled
-from whispertide.types import Span, Word, to_samples
+from whispertide.types import OfflineSegment, Span, Word, to_samples
 
 
 @pytest.fixture(autouse=True)

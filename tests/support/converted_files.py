@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from whispertide.checkpoint.dims import ModelDims
-from whispertide.checkpoint.layout import EMBEDDING, expected_shapes, to_openai_name
+from whispertide.checkpoint.layout import EMBEDDING, expected_shapes
 from whispertide.errors import CheckpointError
 from whispertide.features import mel_filters
+from whispertide_lab.evaluation.peers.names import to_openai_name
 
 # A Whisper so small that damage hits what describes it as often as its numbers.
 TINY = ModelDims(

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from whispertide.api import Transcriber
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import GraphError, UnknownLanguageError
 from whispertide.events import Confirmed, End, Event, Hypothesis, Language, RoundStats, TurnEnd
 from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import Costs, Framed, choose_framing
-from whispertide.types import SAMPLE_RATE, FloatArray, Span, Word
+from whispertide.types import SAMPLE_RATE, FloatArray, OfflineSegment, Span, Word
 
 HALF = SAMPLE_RATE // 2
 

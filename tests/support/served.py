@@ -19,7 +19,6 @@ from websockets.exceptions import ConnectionClosed
 from fake_transcriber import FakeTranscriber
 from oracle import make_gate
 from whispertide.checkpoint.languages import language_code
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import GraphError
 from whispertide.events import Confirmed, End, Event, from_dict
 from whispertide.options import DecodeOptions
@@ -30,7 +29,7 @@ from whispertide.server.options import Access, Limits, ServerOptions, Work
 from whispertide.server.serving import Server, assemble, run_server
 from whispertide.session import Session
 from whispertide.streaming.round import RoundPlan, RoundResult
-from whispertide.types import FloatArray, Word
+from whispertide.types import FloatArray, OfflineSegment, Word
 from wire_conversation import KnowingOracle, said
 
 M = TypeVar("M", bound="KnowingModel")

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 from scripted_translator import ScriptedTranslator, until
 from whispertide.channels import in_order
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.formats.document import OtherText
 from whispertide.translation import translating
 from whispertide.translation.recordings import RecordingTranslation
 from whispertide.translation.translator import TranslationOptions, TranslatorError
-from whispertide.types import Span, Word, spoken_by
+from whispertide.types import OfflineSegment, Span, Word, spoken_by
 
 FRENCH = TranslationOptions("fr")
 

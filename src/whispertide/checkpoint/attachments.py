@@ -26,7 +26,7 @@ FORMAT = 1
 BUNDLED = BUNDLED_DIR / "attachments"  # a folder for each checkpoint that the package has some for
 LARGEST = 200 << 20  # bytes; what goes with large-v3 has less
 # an array that the file does not have may be beyond all memory, and a report nested beyond all stacks
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, MemoryError, RecursionError)
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, MemoryError, RecursionError)
 _ABOUT = ("format", "content_hash", "report")  # what a file holds apart from the arrays
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -115,7 +115,7 @@ def _owner(path: Path, largest: int) -> str | None:
         check_regular(path, largest)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             return str(content["content_hash"])
-    except _DAMAGED:
+    except DAMAGED:
         return None
 
 
@@ -142,61 +142,41 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
     """
     again = f"make it again with {kind.making()}"
     try:
-        found = _read(path, kind.largest)
-        about = {name: found.pop(name) for name in _ABOUT}
-        form, owner, report = int(about["format"]), str(about["content_hash"]), json.loads(str(about["report"]))
-        if not isinstance(report, dict):
-            raise TypeError("expected a report with names")
+        form, found = read(path, kind.largest)
     except FileNotFoundError as error:
         raise CheckpointNotFoundError(
             f"expected {kind.title} in {path}; there is none: make it with {kind.making()}"
         ) from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         # The type alone: numpy's own words advise to load it unsafely.
         raise CheckpointError(
             f"expected {kind.title}; {path} is damaged or something else ({type(error).__name__}): {again}"
         ) from error
     if form != FORMAT:
         raise CheckpointError(f"expected {kind.title} of format {FORMAT}; {path} has format {form}: {again}")
-    _check_arrays(kind, path, found, shapes)
-    if content_hash not in ("", owner):
+    _check_arrays(kind, path, found.arrays, shapes)
+    if content_hash not in ("", found.content_hash):
         raise CheckpointError(
             f"expected {kind.title} of the checkpoint {content_hash[:12]}; {path} was trained on another checkpoint "
-            f"({owner[:12]}): make one for this model with {kind.making()}"
+            f"({found.content_hash[:12]}): make one for this model with {kind.making()}"
         )
-    return Attachment(found, owner, report)
+    return found
 
 
-def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) -> bool:
-    """Write the attachment in `path`, of the checkpoint `source_hash`, to `target` as one of `content_hash`, which must
-    be nearly the same function. Its report says so. False, and nothing is written, if it belongs to another or there is
-    none.
-
-    Raises OSError.
-    """
-    try:
-        found = _read(path)
-        about = {name: found.pop(name) for name in _ABOUT}
-        report = {**json.loads(str(about["report"])), "made_for": source_hash}
-    except OSError:
-        # It is among `_DAMAGED` as well, but a file that cannot be read need not be damaged.
-        raise
-    except _DAMAGED:
-        return False
-    if str(about["content_hash"]) != source_hash:
-        return False
-    save(target, Attachment(found, content_hash, report))
-    return True
-
-
-def _read(path: Path, largest: int = LARGEST) -> dict[str, npt.NDArray[Any]]:
+def read(path: Path, largest: int = LARGEST) -> tuple[int, Attachment]:
+    """Read the format and the contents of a file of any kind, of at most `largest` bytes. Raises `DAMAGED`."""
     check_regular(path, largest)
     with path.open("rb") as file, ZipFile(file) as archive:
         # Before numpy reads it, which would unpack whatever the file asks for.
         if is_bomb(archive.infolist(), path.stat().st_size):
             raise ValueError("more than the file")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-        return {name: content[name] for name in content.files}
+        arrays = {name: content[name] for name in content.files}
+    form, owner, report = (arrays.pop(name) for name in _ABOUT)
+    about = json.loads(str(report))
+    if not isinstance(about, dict):
+        raise TypeError("expected a report with names")
+    return int(form), Attachment(arrays, str(owner), about)
 
 
 def _check_arrays(kind: Kind, path: Path, found: Arrays, shapes: Shapes) -> None:

@@ -7,17 +7,16 @@ arrives block by block. Numpy only; training is the laboratory's business (`trai
 2025; ALGORITHMS E.)
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind, Shapes
 from whispertide.checkpoint.loader import Checkpoint
-from whispertide.checkpoint.low_rank import GROUPS, Matrices, adapted_names, arrays_of, matrices_of, shapes_of
+from whispertide.checkpoint.low_rank import GROUPS, Adapter, adapted_names, arrays_of, matrices_of, shapes_of
 from whispertide.checkpoint.published_causal import is_published, published_adapter
 from whispertide.errors import CheckpointError
 
@@ -28,23 +27,15 @@ SHORTEST_BLOCK, LONGEST_BLOCK, LONGEST_FIRST = 2, 50, 100
 
 
 @dataclass(frozen=True, slots=True)
-class CausalAdapter:
-    """The changes of one checkpoint: to each named weight W, [out, in], B @ A is added.
+class CausalAdapter(Adapter):
+    """The changes of every projection of every attention.
 
-    rank          A is [rank, in], B [out, rank]
-    block         encoder frames of 20 ms in a block that it was trained for, 2 to 50; 0: any from 100 ms to 1 s
-    first         encoder frames of the first block, which is as long at least, and 100 at most
-    matrices      (A, B) by the name of the weight: every projection of every attention
-    content_hash  of the checkpoint
-    report        what it was trained on and what training measured
+    block  encoder frames of 20 ms in a block that it was trained for, 2 to 50; 0: any from 100 ms to 1 s
+    first  encoder frames of the first block, which is as long at least, and 100 at most
     """
 
-    rank: int
-    block: int
-    first: int
-    matrices: Matrices
-    content_hash: str = ""
-    report: Mapping[str, Any] = field(default_factory=dict)
+    block: int = field(kw_only=True)
+    first: int = field(kw_only=True)
 
     def save(self, path: Path) -> None:
         """Write it as a `.npz`, matrices as float16. Raises OSError."""
@@ -64,7 +55,7 @@ class CausalAdapter:
         block, first = int(found.arrays["block"]), int(found.arrays["first"])
         _check_blocks(block, first, path, f"make it again with {kind.making()}")
         rank, matrices = matrices_of(found.arrays, tuple(GROUPS), kind, path)
-        return cls(rank, block, first, matrices, found.content_hash, found.report)
+        return cls(rank, matrices, found.content_hash, found.report, block=block, first=first)
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
@@ -77,7 +68,7 @@ class CausalAdapter:
             shapes = {name: checkpoint.tensors.shape(name) for name in adapted_names(checkpoint.dims)}
             found = published_adapter(path, shapes)
             _check_blocks(found.block, found.first, path, "choose another checkpoint")
-            return cls(found.rank, found.block, found.first, found.matrices, checkpoint.content_hash)
+            return cls(found.rank, found.matrices, checkpoint.content_hash, block=found.block, first=found.first)
         path = attachments.find(checkpoint, KIND, instead="a recipe that needs none")
         return cls.load(path, checkpoint)
 

@@ -17,14 +17,14 @@ EMBEDDING = "decoder.embed_tokens.weight"
 POSITIONS = "encoder.embed_positions.weight"  # sinusoids in every Whisper
 OUTPUT_PROJECTION = "proj_out.weight"  # as Hugging Face names it; tied to the embedding in every Whisper
 
-_OPENAI_TOP = {
+OPENAI_TOP = {
     "encoder.positional_embedding": POSITIONS,
     "encoder.ln_post": "encoder.layer_norm",
     "decoder.token_embedding": "decoder.embed_tokens",
     "decoder.positional_embedding": "decoder.embed_positions.weight",
     "decoder.ln": "decoder.layer_norm",
 }
-_OPENAI_BLOCK = {
+OPENAI_BLOCK = {
     "attn.query": "self_attn.q_proj",
     "attn.key": "self_attn.k_proj",
     "attn.value": "self_attn.v_proj",
@@ -39,7 +39,6 @@ _OPENAI_BLOCK = {
     "mlp.2": "fc2",
     "mlp_ln": "final_layer_norm",
 }
-_TO_OPENAI = {canonical: name for name, canonical in (_OPENAI_TOP | _OPENAI_BLOCK).items()}
 # Buffers that openai/whisper may save next to the weights; both can be computed.
 _OPENAI_BUFFERS = frozenset({"decoder.mask", "alignment_heads"})
 
@@ -57,24 +56,13 @@ def from_openai_name(name: str) -> str | None:
     """
     if name in _OPENAI_BUFFERS:
         return None
-    if name in _OPENAI_TOP:
-        return _OPENAI_TOP[name]
+    if name in OPENAI_TOP:
+        return OPENAI_TOP[name]
     block = re.fullmatch(r"(encoder|decoder)\.blocks\.(\d+)\.(.+)\.(weight|bias)", name)
-    if block and block[3] in _OPENAI_BLOCK:
-        return f"{block[1]}.layers.{block[2]}.{_OPENAI_BLOCK[block[3]]}.{block[4]}"
+    if block and block[3] in OPENAI_BLOCK:
+        return f"{block[1]}.layers.{block[2]}.{OPENAI_BLOCK[block[3]]}.{block[4]}"
     stem, _, kind = name.rpartition(".")
-    return f"{_OPENAI_TOP[stem]}.{kind}" if stem in _OPENAI_TOP else name
-
-
-def to_openai_name(canonical: str) -> str:
-    """Convert a canonical name to that of an OpenAI checkpoint."""
-    if canonical in _TO_OPENAI:
-        return _TO_OPENAI[canonical]
-    stem, _, kind = canonical.rpartition(".")
-    layer = re.fullmatch(r"(encoder|decoder)\.layers\.(\d+)\.(.+)", stem)
-    if layer:
-        return f"{layer[1]}.blocks.{layer[2]}.{_TO_OPENAI[layer[3]]}.{kind}"
-    return f"{_TO_OPENAI.get(stem, stem)}.{kind}"
+    return f"{OPENAI_TOP[stem]}.{kind}" if stem in OPENAI_TOP else name
 
 
 def check_tensors(shapes: Mapping[str, Shape], dims: ModelDims, source: str) -> None:

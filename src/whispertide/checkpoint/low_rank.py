@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -52,12 +52,20 @@ GROUPS = ("encoder_self", "decoder_self", "decoder_cross")  # every attention
 Matrices = Mapping[str, tuple[FloatArray, FloatArray]]  # A [rank, in], B [out, rank] by the name of the weight
 
 
-class Adapter(Protocol):
-    """Changes of one checkpoint."""
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """Changes of one checkpoint: to each named weight W, [out, in], B @ A is added.
 
-    @property
-    def matrices(self) -> Matrices:
-        """The pairs (A, B) by the name of the weight to which B @ A is added."""
+    rank          A is [rank, in], B [out, rank]
+    matrices      (A, B) by the name of the weight
+    content_hash  of the checkpoint, or its `tensors_hash`
+    report        what it was trained on, with which settings, and what training measured
+    """
+
+    rank: int
+    matrices: Matrices
+    content_hash: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

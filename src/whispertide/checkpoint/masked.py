@@ -4,15 +4,14 @@ One adapter for each mask, next to its checkpoint. It was taught to give the out
 mask (the laboratory's `training.masked`). Numpy only.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.checkpoint.loader import Checkpoint
-from whispertide.checkpoint.low_rank import Matrices, arrays_of, matrices_of, shapes_of
+from whispertide.checkpoint.low_rank import Adapter, arrays_of, matrices_of, shapes_of
 from whispertide.checkpoint.mask import Mask
 from whispertide.errors import CheckpointError, OptionError
 
@@ -21,21 +20,10 @@ GROUPS = ("encoder_self",)
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedAdapter:
-    """The changes of one checkpoint's encoder for one mask.
+class MaskedAdapter(Adapter):
+    """The changes of every projection of the encoder's attention, for the mask that it was trained under."""
 
-    rank          of the matrices
-    mask          that it was trained under
-    matrices      every projection of the encoder's attention
-    content_hash  of the checkpoint
-    report        what it was trained on, with which settings, and what training measured
-    """
-
-    rank: int
-    mask: Mask
-    matrices: Matrices
-    content_hash: str = ""
-    report: Mapping[str, Any] = field(default_factory=dict)
+    mask: Mask = field(kw_only=True)
 
     def save(self, path: Path) -> None:
         """Write it as a `.npz`, matrices as float16. Raises OSError."""
@@ -62,7 +50,7 @@ class MaskedAdapter:
                 f"expected an adapter for the mask {mask} in {path}; it was trained for {name}: make one with "
                 f"{kind.making()}"
             )
-        return cls(rank, mask, matrices, found.content_hash, found.report)
+        return cls(rank, matrices, found.content_hash, found.report, mask=mask)
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint, mask: Mask) -> Self:

@@ -7,7 +7,6 @@ Source: outlier-decomposed mixed-bit palettisation, WhisperKit (2025), section 2
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,8 @@ Bytes = npt.NDArray[np.uint8]
 Halves = npt.NDArray[np.float16]
 Places = npt.NDArray[np.int64]
 
-_UNIT_BITS, _UNIT_BYTES = 24, 3  # indices are packed into units of three bytes, the lowest bits first
-_FAR = 255  # a gap that goes on in the next byte
+UNIT_BITS, UNIT_BYTES = 24, 3  # indices are packed into units of three bytes, the lowest bits first
+FAR = 255  # a gap that goes on in the next byte
 _AT_ONCE = 1 << 20  # weights that are looked up at a time
 
 
@@ -33,7 +32,7 @@ class Palettised:
     palettes  [groups, 2 ** bits] the values that indices stand for
     indices   packed, in C order; `packed_length` bytes
     outliers  [n] the weights that are kept as they are
-    gaps      where those are: see `gaps_of`
+    gaps      where those are: see `places_of`
     """
 
     shape: tuple[int, ...]
@@ -93,50 +92,28 @@ def group_count(shape: tuple[int, ...], rows: int) -> int:
 
 def packed_length(count: int, bits: int) -> int:
     """Bytes of so many packed indices."""
-    return -(-count * bits // _UNIT_BITS) * _UNIT_BYTES
-
-
-def pack(indices: npt.NDArray[Any], bits: int) -> Bytes:
-    """Pack indices below 2 ** bits [n] into bytes. Index i of a unit of 24 bits has the bits from i * bits on."""
-    per_unit = _UNIT_BITS // bits
-    padded = np.zeros(-(-len(indices) // per_unit) * per_unit, np.uint32)
-    padded[: len(indices)] = indices
-    units = np.zeros(len(padded) // per_unit, np.uint32)
-    for at in range(per_unit):
-        units |= padded[at::per_unit] << np.uint32(at * bits)
-    parts = [(units >> np.uint32(8 * at)).astype(np.uint8) for at in range(_UNIT_BYTES)]
-    return np.stack(parts, axis=1).reshape(-1)
+    return -(-count * bits // UNIT_BITS) * UNIT_BYTES
 
 
 def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
-    """Unpack the first `count` indices."""
-    parts = packed.reshape(-1, _UNIT_BYTES).astype(np.uint32)
+    """Unpack the first `count` indices below 2 ** bits. Index i of a unit of 24 bits has the bits from i * bits on."""
+    parts = packed.reshape(-1, UNIT_BYTES).astype(np.uint32)
     units = parts[:, 0] | parts[:, 1] << np.uint32(8) | parts[:, 2] << np.uint32(16)
-    per_unit, mask = _UNIT_BITS // bits, np.uint32((1 << bits) - 1)
+    per_unit, mask = UNIT_BITS // bits, np.uint32((1 << bits) - 1)
     found = np.empty((len(units), per_unit), np.uint8)
     for at in range(per_unit):
         found[:, at] = (units >> np.uint32(at * bits)) & mask
     return found.reshape(-1)[:count]
 
 
-def gaps_of(places: Places) -> Bytes:
-    """Encode rising positions in a flat tensor as the number of weights between them: a byte, after a 255 for every 255
-    of them.
+def places_of(gaps: Bytes) -> Places:
+    """Decode gaps to rising positions in a flat tensor. A gap is the number of weights in between: a byte, after a 255
+    for every 255 of them.
 
     The paper's bitmap takes one bit for every weight. With 3 outliers in a thousand this takes a twentieth of that.
     """
-    before = np.diff(places, prepend=-1) - 1
-    ends = np.cumsum(before // _FAR + 1)
-    found = np.full(ends[-1] if len(ends) else 0, _FAR, np.uint8)
-    # The full bytes before it say 255 each, so this one says the rest, which is below 255.
-    found[ends - 1] = before % _FAR
-    return found
-
-
-def places_of(gaps: Bytes) -> Places:
-    """Decode the bytes of `gaps_of` to positions."""
-    goes_on = gaps == _FAR
+    goes_on = gaps == FAR
     # A gap counts the weights in between, so the outlier itself is one more.
-    ends: Places = np.cumsum(np.where(goes_on, _FAR, gaps.astype(np.int64) + 1))
+    ends: Places = np.cumsum(np.where(goes_on, FAR, gaps.astype(np.int64) + 1))
     found: Places = ends[~goes_on] - 1
     return found

@@ -7,7 +7,7 @@ in (`Checkpoint.tensors_hash`): it lies next to the checkpoint, in the cache, or
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from whispertide.checkpoint import attachments
 from whispertide.checkpoint.attachments import Attachment, Kind
 from whispertide.checkpoint.cache import file_digest
 from whispertide.checkpoint.loader import Checkpoint
-from whispertide.checkpoint.low_rank import Matrices, arrays_of, matrices_of, shapes_of
+from whispertide.checkpoint.low_rank import Adapter, arrays_of, matrices_of, shapes_of
 from whispertide.errors import CheckpointNotFoundError
 from whispertide.types import N_FRAMES
 
@@ -24,19 +24,8 @@ GROUPS = ("encoder_self", "encoder_inner", "encoder_outer", "decoder_hears")
 
 
 @dataclass(frozen=True, slots=True)
-class ShortAdapter:
-    """The changes of one checkpoint for windows without padding.
-
-    rank         of the matrices
-    matrices     every layer of the encoder, and the keys and values that the decoder makes of its output
-    tensors_hash of the checkpoint
-    report       what it was trained on, with which settings, and what training measured
-    """
-
-    rank: int
-    matrices: Matrices
-    tensors_hash: str = ""
-    report: Mapping[str, Any] = field(default_factory=dict)
+class ShortAdapter(Adapter):
+    """The changes of every layer of the encoder, and of the keys and values that the decoder makes of its output."""
 
     @property
     def merged(self) -> int:
@@ -45,27 +34,17 @@ class ShortAdapter:
 
     def save(self, path: Path) -> None:
         """Write it as a `.npz`, matrices as float16. Raises OSError."""
-        attachments.save(path, Attachment(arrays_of(self.matrices, GROUPS), self.tensors_hash, self.report))
+        attachments.save(path, Attachment(arrays_of(self.matrices, GROUPS), self.content_hash, self.report))
 
     @classmethod
-    def load(cls, path: Path, checkpoint: Checkpoint) -> Self:
-        """Read an adapter and check that it is one of this checkpoint.
+    def load(cls, path: Path, checkpoint: Checkpoint, *, of_shape: bool = False) -> Self:
+        """Read an adapter and check that it is one of this checkpoint, or with `of_shape` of any of the same shape.
 
         Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged, of an older
         form, has matrices of several ranks, or belongs to another checkpoint.
         """
-        return cls._read(path, checkpoint, checkpoint.tensors_hash)
-
-    @classmethod
-    def of_shape(cls, path: Path, checkpoint: Checkpoint) -> Self:
-        """Read an adapter of this checkpoint, or of another one of the same shape, to continue its training. Raises as
-        `load`.
-        """
-        return cls._read(path, checkpoint, "")
-
-    @classmethod
-    def _read(cls, path: Path, checkpoint: Checkpoint, owner: str) -> Self:
         kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument))
+        owner = "" if of_shape else checkpoint.tensors_hash
         found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), owner)
         rank, matrices = matrices_of(found.arrays, GROUPS, kind, path)
         return cls(rank, matrices, found.content_hash, found.report)

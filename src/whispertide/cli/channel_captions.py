@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whispertide.cli.live import Captions
-from whispertide.cli.two_lines import FinishedLines
+from whispertide.cli.two_lines import TranslatedCaptions
 from whispertide.events import Confirmed, Correction, End, Event, Hypothesis, Translation, TurnEnd
 from whispertide.formats.document import TextSegment
 from whispertide.formats.files import named
@@ -31,17 +31,10 @@ class _Line:
 
 
 @dataclass(slots=True)
-class ChannelCaptions(Captions):
-    """As `Captions`, each line with the number of its channel before it. `expected` translations and corrections come
-    of each line, or of several together, and stand under it.
-    """
+class ChannelCaptions(TranslatedCaptions):
+    """As `TranslatedCaptions`, each line with the number of its channel before it."""
 
-    expected: int = 0
     _growing: dict[int, _Line] = field(default_factory=lambda: defaultdict(_Line))
-    _finished: FinishedLines = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._finished = FinishedLines(self.expected)
 
     def take(self, event: Event) -> None:
         """Take what an event of a channel says of its text."""
@@ -50,7 +43,7 @@ class ChannelCaptions(Captions):
         line = self._growing[event.channel]
         match event:
             case Translation() | Correction():
-                self._finished.translate(event)
+                self.translate(event)
             case Confirmed(words=words):
                 line.words += words
             case Hypothesis(words=words):
@@ -69,10 +62,6 @@ class ChannelCaptions(Captions):
             if segment.speaker is not None:
                 del self._growing[segment.speaker].words[: len(segment.words)]
             self._finished.add(named(segment.text.strip(), segment.speaker), segment.end, segment.speaker)
-
-    def drawn_finished(self, width: int) -> "list[Text]":
-        """Remove and return the rows of finished lines that nothing can change any more."""
-        return self._finished.drawn_done(width)
 
     def drawn(self, width: int) -> "list[Text]":
         """The rows of finished lines that remain, and of the lines that grow, in the order of their channels."""

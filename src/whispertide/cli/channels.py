@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from whispertide.audio.whole import Recording
+from whispertide.channels import labelled
 from whispertide.cli.job import OfflineJob
 from whispertide.formats.document import Document
-from whispertide.types import FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.decoding.longform import OfflineSegment
+from whispertide.types import FloatArray, OfflineSegment
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,10 +26,8 @@ class ChannelsJob(OfflineJob):
         """Their number."""
         return len(self.channels)
 
-    def heard(self, show: Callable[[int], None]) -> "Iterator[OfflineSegment]":
+    def heard(self, show: Callable[[int], None]) -> Iterator[OfflineSegment]:
         """Transcribe the channels."""
-        from whispertide.channels import labelled
-
         for number, channel in enumerate(self.channels, 1):
             self.run_over.recording = Recording(channel)
             for segment in OfflineJob.heard(self, show):

@@ -44,7 +44,6 @@ def demo(
     from whispertide.cli.output import Target
     from whispertide.cli.pump import at_full_speed, at_live_pace
     from whispertide.cli.source import Source
-    from whispertide.types import to_samples
 
     recipe, live = stream.resolve(), pace == "live"
     with bundled_files() as (recording, transcript):
@@ -55,9 +54,7 @@ def demo(
         targets = [Target(None, "txt")]
         job = StreamJob(transcriber, DecodeOptions(), targets, source.label, source.probe(), recipe=recipe, live=live)
         blocks = source.blocks()
-        document, code = job.run(
-            at_live_pace(blocks) if live else at_full_speed(blocks, to_samples(recipe.schedule.step_s))
-        )
+        document, code = job.run(at_live_pace(blocks) if live else at_full_speed(blocks, recipe.schedule.step))
         for line in summary(document, transcript, bundled=transcriber.is_bundled):
             say(line)
     return code

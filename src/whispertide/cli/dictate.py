@@ -15,6 +15,7 @@ from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.output import STDIN
+from whispertide.cli.source import Source
 from whispertide.errors import KeyboardError, OptionError
 from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, DecodeOptions
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from whispertide.cli.pump import Arrivals
     from whispertide.cli.typist import Typist
     from whispertide.dictation.chords import Chord
-    from whispertide.dictation.commands import Commands
     from whispertide.dictation.keyboard import Keyboard
     from whispertide.dictation.switch import Switch
     from whispertide.recipes.recipe import Recipe
@@ -75,6 +75,9 @@ def dictate(
     """
     from whispertide.cli.job import warn_of_synthetic
     from whispertide.cli.tune import tune_first
+    from whispertide.cli.typist import Typist
+    from whispertide.dictation.commands import Commands, read_commands
+    from whispertide.dictation.composer import Composer
 
     if audio is not None and device is not None:
         raise OptionError(f"expected --audio or --device, not both; got {audio!r} and {device!r}")
@@ -83,9 +86,9 @@ def dictate(
         raise OptionError(f"expected keys to hold, such as --key f9, with --hold; got --key {chord}")
     if audio == STDIN and chord != NO_KEY:
         raise OptionError(f"expected --key none with --audio -, which can be read only once; got --key {chord}")
-    known, word = _read(commands), stream.hush_word()
+    known, word = Commands() if commands is None else read_commands(commands), stream.hush_word()
     options, recipe = arguments.check_options(text), stream.resolve(word, start=_recipe())
-    source = _source(audio, device)
+    source = _Microphone(device) if audio is None else _Recording(Source(audio))
     with ExitStack() as opened:
         keyboard = _keyboard(printed)
         opened.callback(keyboard.close)
@@ -97,7 +100,8 @@ def dictate(
         transcriber.warm_up()
         if source.live:
             tune_first(transcriber, recipe, refused=no_tune)
-        dictation = Dictation(transcriber, options, recipe, source, _typist(known, keyboard, switch))
+        typist = Typist(Composer(known), keyboard, switch)
+        dictation = Dictation(transcriber, options, recipe, source, typist)
         return dictation.run(_how(chord, hold=hold), once=chord == NO_KEY)
 
 
@@ -116,12 +120,6 @@ def _hotkey(key: str | None, default: str) -> "Chord | str":
     if given == BY_SIGNAL and _TOGGLE is None:
         raise OptionError("expected keys, or none, for --key: this system has no SIGUSR1")
     return given if given in (NO_KEY, BY_SIGNAL) else parse_chord(given)
-
-
-def _read(path: Path | None) -> "Commands":
-    from whispertide.dictation.commands import Commands, read_commands
-
-    return Commands() if path is None else read_commands(path)
 
 
 def _keyboard(printed: bool) -> "Keyboard":
@@ -149,13 +147,6 @@ def _on_signal(tap: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(_TOGGLE, before)
-
-
-def _typist(commands: "Commands", keyboard: "Keyboard", switch: "Switch") -> "Typist":
-    from whispertide.cli.typist import Typist
-    from whispertide.dictation.composer import Composer
-
-    return Typist(Composer(commands), keyboard, switch)
 
 
 def _how(chord: "Chord | str", *, hold: bool) -> str:
@@ -190,29 +181,19 @@ class _Microphone:
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    name: str
+    source: Source
 
     @property
     def live(self) -> bool:
         """A pipe may be spoken into now; a file is heard as fast as it can be."""
-        from whispertide.cli.source import Source
-
-        return Source(self.name).is_pipe
+        return self.source.is_pipe
 
     def check(self) -> None:
         """Raise `AudioFileError` if there is nothing to decode."""
-        from whispertide.cli.source import Source
-
-        Source(self.name).probe()
+        self.source.probe()
 
     def blocks(self) -> "AbstractContextManager[Iterator[FloatArray]]":
-        from whispertide.cli.source import Source
-
-        return nullcontext(Source(self.name).blocks())
-
-
-def _source(audio: str | None, device: str | None) -> "_Microphone | _Recording":
-    return _Microphone(device) if audio is None else _Recording(audio)
+        return nullcontext(self.source.blocks())
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -279,10 +260,9 @@ class Dictation:
     def _blocks(self, recorded: "Iterator[FloatArray]") -> "tuple[Iterable[FloatArray], Any]":
         """The audio while the switch is on, and for a live one the function that takes what has arrived besides."""
         from whispertide.cli.pump import Arrivals, at_full_speed
-        from whispertide.types import to_samples
 
         if not self.source.live:
-            return self._while_on(at_full_speed(recorded, to_samples(self.recipe.schedule.step_s))), None
+            return self._while_on(at_full_speed(recorded, self.recipe.schedule.step)), None
         arrivals = Arrivals(recorded)
         return self._then_rest(arrivals), arrivals.rest
 

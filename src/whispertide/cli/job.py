@@ -8,10 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from whispertide.api import Transcriber
 from whispertide.atomic import printable
 from whispertide.audio.whole import Recording
+from whispertide.channels import ChannelSessions
 from whispertide.cli.bundled import is_bundled_recording
 from whispertide.cli.channel_captions import ChannelCaptions
 from whispertide.cli.exit import ExitCode, code_for, say, speaking_through
@@ -30,19 +32,15 @@ from whispertide.formats.document import Document, TextSegment, other_text
 from whispertide.formats.files import get_format, json_line
 from whispertide.formats.offline import OfflineRun
 from whispertide.options import BUNDLED_MODEL, DEFAULT_MODEL, DecodeOptions, SubtitleOptions
-from whispertide.types import FloatArray, seconds
-
-if TYPE_CHECKING:
-    from whispertide.api import Transcriber
-    from whispertide.channels import ChannelSessions
-    from whispertide.decoding.longform import OfflineSegment
-    from whispertide.recipes.recipe import Recipe
-    from whispertide.session import Session
-    from whispertide.translation.channels import ChannelTranslating
-    from whispertide.translation.translating import Translating
+from whispertide.recipes.recipe import Recipe
+from whispertide.session import Session
+from whispertide.translation.channels import ChannelTranslating
+from whispertide.translation.recordings import take_segment
+from whispertide.translation.translating import Translating
+from whispertide.types import FloatArray, OfflineSegment, seconds
 
 
-def warn_of_synthetic(transcriber: "Transcriber", inputs: Sequence[str] = ()) -> None:
+def warn_of_synthetic(transcriber: Transcriber, inputs: Sequence[str] = ()) -> None:
     """Warn that the bundled model is synthetic, for any audio but the bundled recording."""
     if transcriber.is_bundled and not (inputs and all(map(is_bundled_recording, inputs))):
         say(
@@ -64,7 +62,7 @@ class Job(ABC):
     interrupts  entered by `hear`, left when the transcript is in its place; if `pressed` then, no other input follows
     """
 
-    transcriber: "Transcriber"
+    transcriber: Transcriber
     options: DecodeOptions
     targets: Sequence[Target]
     source: str
@@ -130,19 +128,17 @@ class Job(ABC):
             return []
         return [(Writer(target), language) for target, language in self.translator.targets(self.targets)]
 
-    def _begin_translation(self, *, live: bool = False) -> "Translating | None":
+    def _begin_translation(self, *, live: bool = False) -> Translating | None:
         if self.translator is None:
             return None
         apart = bool(self.translator.targets(self.targets))
         return self.translator.begin(self.transcriber, self.options, live=live, apart=apart)
 
-    def _begin_translations(self, channels: int, *, live: bool = False) -> "Translating | ChannelTranslating | None":
+    def _begin_translations(self, channels: int, *, live: bool = False) -> Translating | ChannelTranslating | None:
         """The translation of the session or recording, or of all channels."""
         each = [one for _ in range(channels or 1) if (one := self._begin_translation(live=live)) is not None]
         if not each or not channels:
             return each[0] if each else None
-        from whispertide.translation.channels import ChannelTranslating
-
         return ChannelTranslating(each)
 
     def _save(self, writers: Sequence[Writer], others: Sequence[tuple[Writer, str | None]]) -> tuple[Document, str]:
@@ -196,7 +192,7 @@ class StreamJob(Job):
     Where it is live, the model should be warm.
     """
 
-    recipe: "Recipe"
+    recipe: Recipe
     live: bool
     rest: Callable[[], FloatArray] | None = None
     channels: int = 0
@@ -221,7 +217,7 @@ class StreamJob(Job):
         if self.rest is not None:
             self.interrupts.pressed = False  # that was the end of the audio, as meant
 
-    def _open(self) -> "Session | ChannelSessions":
+    def _open(self) -> Session | ChannelSessions:
         about: dict[str, Any] = {"options": self.options, "live": self.live}
         if self.channels:
             return self.transcriber.channel_sessions(self.channels, self.recipe, **about)
@@ -296,8 +292,6 @@ class OfflineJob(Job):
 
     def hear(self, blocks: Iterable[FloatArray], writers: Sequence[Writer], saved: ExitStack) -> None:
         """Transcribe `blocks`; an interrupt keeps the segments that are done."""
-        from whispertide.translation.recordings import take_segment
-
         saved.enter_context(self.interrupts)
         as_they_come = [writer for writer in writers if writer.target.format in self.as_it_comes]
         texts, whole = [TextLines(writer) for writer in as_they_come], False
@@ -343,7 +337,7 @@ class OfflineJob(Job):
             # What comes while the decoder calls back it takes for an error, or for the end, of its input.
             self.result.interrupted = self.result.interrupted or (self.interrupts.pressed and not whole)
 
-    def heard(self, show: Callable[[int], None]) -> "Iterator[OfflineSegment]":
+    def heard(self, show: Callable[[int], None]) -> Iterator[OfflineSegment]:
         """Transcribe the recording of `run_over`; `show` is called with how far that is, in samples."""
 
         def progress(done: int, _: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whispertide.events import Confirmed, Event, Hypothesis, Lag
-from whispertide.types import Word, seconds
+from whispertide.types import seconds
 
 _CPU_WINDOW_S = 1.0
 
@@ -65,11 +65,8 @@ class Meter:
         if event.words and self.first_word_s is None:
             self.first_word_s = now - seconds(event.words[0].end)
         if isinstance(event, Confirmed):
-            self._confirmed(event.words, now)
-
-    def _confirmed(self, words: tuple[Word, ...], now: float) -> None:
-        for word in words:
-            insort(self.latencies, now - seconds(word.end))
+            for word in event.words:
+                insort(self.latencies, now - seconds(word.end))
 
     def _now(self, event: Event) -> float:
         """The time in seconds since the audio began."""

@@ -10,24 +10,21 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from whispertide.audio.file import rechunk
+from whispertide.channels import ChannelSessions
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.meter import Meter
 from whispertide.cli.translations import finish_translations, make_room
 from whispertide.errors import AudioError
 from whispertide.events import Confirmed, End, Event, Language, TurnEnd
 from whispertide.formats.document import OtherText, Segmenter, TextSegment, other_text
+from whispertide.session import Session
+from whispertide.translation.channels import ChannelTranslating
+from whispertide.translation.translating import Translating
 from whispertide.types import SAMPLE_RATE, FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.channels import ChannelSessions
-    from whispertide.session import Session
-    from whispertide.translation.channels import ChannelTranslating
-    from whispertide.translation.translating import Translating
 
 LIVE_BLOCK = SAMPLE_RATE // 10  # 0.1 s: how finely audio arrives
 
@@ -70,12 +67,12 @@ class Pump:
     session is finished with it.
     """
 
-    session: "Session | ChannelSessions"
+    session: Session | ChannelSessions
     meter: Meter
     watchers: Sequence[Watcher] = ()
     rest: Callable[[], FloatArray] | None = None
     result: PumpResult = field(default_factory=PumpResult)
-    translating: "Translating | ChannelTranslating | None" = None
+    translating: Translating | ChannelTranslating | None = None
     _segmenters: dict[int | None, Segmenter] = field(default_factory=lambda: defaultdict(Segmenter))  # by channel
     _interrupts: Interrupts = field(default_factory=Interrupts)
     _ends: list[End] = field(default_factory=list)  # while they wait for translations

@@ -189,12 +189,11 @@ def _paced(
 ) -> "Iterable[FloatArray]":
     """The blocks of a source; those of a stream at its pace and in its portions."""
     from whispertide.cli.pump import Arrivals, at_full_speed, at_live_pace
-    from whispertide.types import to_samples
 
     if recipe is None:
         return hinting(blocks) if is_pipe else blocks
     if not live:
-        return at_full_speed(blocks, to_samples(recipe.schedule.step_s))
+        return at_full_speed(blocks, recipe.schedule.step)
     return Arrivals(blocks) if is_pipe else at_live_pace(blocks)
 
 

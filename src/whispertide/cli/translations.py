@@ -7,8 +7,8 @@ The transcript stays as it is. Formats without a place for a translation get a f
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from whispertide.api import Transcriber
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.output import Target, check_file
 from whispertide.errors import OptionError
@@ -16,12 +16,9 @@ from whispertide.events import Event
 from whispertide.formats.document import OtherText
 from whispertide.formats.files import HOLD_OTHERS, named, other_name, other_path
 from whispertide.options import DecodeOptions
-
-if TYPE_CHECKING:
-    from whispertide.api import Transcriber
-    from whispertide.translation.channels import ChannelTranslating
-    from whispertide.translation.translating import Translating
-    from whispertide.translation.translator import TranslationOptions, Translator
+from whispertide.translation.channels import ChannelTranslating
+from whispertide.translation.translating import Translating
+from whispertide.translation.translator import TranslationOptions, Translator
 
 _POLL_S = 0.1
 PATIENCE_S = 20.0  # after the end of what was spoken live
@@ -31,15 +28,13 @@ PATIENCE_S = 20.0  # after the end of what was spoken live
 class ChosenTranslator:
     """A translator, and what is wanted of it."""
 
-    translator: "Translator"
-    options: "TranslationOptions"
+    translator: Translator
+    options: TranslationOptions
 
-    def begin(self, transcriber: "Transcriber", options: DecodeOptions, *, live: bool, apart: bool) -> "Translating":
+    def begin(self, transcriber: Transcriber, options: DecodeOptions, *, live: bool, apart: bool) -> Translating:
         """Begin the translation of one recording or stream, with files `apart` or without. Where nothing is `live` a
         sentence goes out alone, however long that takes: so subtitles have its times.
         """
-        from whispertide.translation.translating import Translating
-
         is_english = options.task == "translate"  # what Whisper writes then, whatever is spoken
         language = "en" if is_english else transcriber.language_of(options, None)
         return Translating(
@@ -90,7 +85,7 @@ def line_of(other: OtherText) -> str:
 
 
 def make_room(
-    translating: "Translating | ChannelTranslating", interrupts: Interrupts, tell: Callable[[Event], None]
+    translating: Translating | ChannelTranslating, interrupts: Interrupts, tell: Callable[[Event], None]
 ) -> None:
     """Wait while so much waits to be translated that a recording need not be read on; what is there is told."""
     while not translating.has_room and not interrupts.pressed:
@@ -100,7 +95,7 @@ def make_room(
 
 
 def finish_translations(
-    translating: "Translating | ChannelTranslating",
+    translating: Translating | ChannelTranslating,
     interrupts: Interrupts,
     tell: Callable[[Event], None],
     *,

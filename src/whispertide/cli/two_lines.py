@@ -78,15 +78,29 @@ class FinishedLines:
 
 
 @dataclass(slots=True)
-class TwoLines(Captions):
-    """As `Captions`. `expected` translations and corrections come of each line, or of several together."""
+class TranslatedCaptions(Captions):
+    """As `Captions`, of lines under which translations stand: `expected` of each line, or of several together."""
 
-    expected: int = 1
-    _words: list[Word] = field(default_factory=list)  # of the line that grows
+    expected: int = 0
     _finished: FinishedLines = field(init=False)
 
     def __post_init__(self) -> None:
         self._finished = FinishedLines(self.expected)
+
+    def translate(self, event: Translation | Correction) -> None:
+        """Put a translation under the line where it ends."""
+        self._finished.translate(event)
+
+    def drawn_finished(self, width: int) -> "list[Text]":
+        """Remove and return the rows of finished lines that nothing can change any more."""
+        return self._finished.drawn_done(width)
+
+
+@dataclass(slots=True)
+class TwoLines(TranslatedCaptions):
+    """Captions of one speaker, or of all in one line."""
+
+    _words: list[Word] = field(default_factory=list)  # of the line that grows
 
     def confirm(self, words: Sequence[Word]) -> None:
         """Append confirmed words to the line that grows."""
@@ -99,14 +113,6 @@ class TwoLines(Captions):
             del self._words[: len(segment.words)]
             self._finished.add(named(segment.text.strip(), segment.speaker), segment.end)
         self._write()
-
-    def translate(self, event: Translation | Correction) -> None:
-        """Put a translation under the line where it ends."""
-        self._finished.translate(event)
-
-    def drawn_finished(self, width: int) -> "list[Text]":
-        """Remove and return the rows that nothing can change any more."""
-        return self._finished.drawn_done(width)
 
     def drawn(self, width: int) -> "list[Text]":
         """The rows that remain."""

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from whispertide.decoding.longform import OfflineSegment
-from whispertide.types import HOP_LENGTH, seconds
+from whispertide.types import HOP_LENGTH, OfflineSegment, seconds
 
 
 @dataclass

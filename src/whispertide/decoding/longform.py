@@ -27,7 +27,7 @@ from whispertide.features import Features, padded
 from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
-from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, Span, Word
+from whispertide.types import HOP_LENGTH, N_FRAMES, SAMPLE_RATE, FloatArray, OfflineSegment, Span
 
 _SHORT_STEP = SAMPLE_RATE // HOP_LENGTH  # mel frames
 _MUCH = 2 * SAMPLE_RATE  # audio after the last word that is never left unheard
@@ -60,28 +60,6 @@ def pad_or_trim(model: WhisperModel, mel: FloatArray, *, taps: Sequence[int] = (
     if model.generation.silent_padding:
         return pad30(model, mel, taps=taps)
     return model.encode(np.pad(mel, [(0, 0), (0, N_FRAMES - mel.shape[1])]), taps=taps)
-
-
-@dataclass(frozen=True, slots=True)
-class OfflineSegment:
-    """A stretch of transcript: `text` as written (with its leading space), tokens with timestamps, words if asked for.
-
-    `span` and the words' times are absolute samples within the recording. The figures are those of its window, which
-    begins at sample `window`.
-    """
-
-    id: int
-    span: Span
-    text: str
-    tokens: tuple[int, ...]
-    words: tuple[Word, ...]
-    avg_logprob: float
-    compression_ratio: float
-    no_speech_prob: float
-    temperature: float
-    language: str
-    language_probability: float = 1.0  # of the language, where it was detected
-    window: int = 0
 
 
 @dataclass(slots=True)

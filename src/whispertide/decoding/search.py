@@ -16,8 +16,7 @@ from typing import Literal, Protocol, Self
 import numpy as np
 
 from whispertide.decoding.key_terms import Place
-from whispertide.model.engine import DecodeOutput, DecoderRun, Piece
-from whispertide.model.engine import DecodeRequest as DecodeRequest  # some look for it here
+from whispertide.model.engine import DecodeOutput, DecodeRequest, DecoderRun, Piece
 from whispertide.types import FloatArray
 
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from whispertide.events import Correction, Event, Translation
 from whispertide.punctuation import (
@@ -24,10 +24,7 @@ from whispertide.punctuation import (
     ends_sentence,
     is_initial,
 )
-from whispertide.types import SAMPLE_RATE, Timed, Word, goes_on
-
-if TYPE_CHECKING:
-    from whispertide.decoding.longform import OfflineSegment
+from whispertide.types import SAMPLE_RATE, OfflineSegment, Timed, Word, goes_on
 
 _JOINER = "\u200d"  # of emoji that are several characters: a family, a profession
 _SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))

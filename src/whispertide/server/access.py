@@ -9,7 +9,7 @@ import math
 import secrets
 import sys
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from whispertide.errors import OptionError
 from whispertide.server.addresses import party_of
+from whispertide.server.bucket import Bucket
 from whispertide.server.counting import counting
 from whispertide.server.floods import Floods
 from whispertide.server.guesses import Guesses
@@ -24,12 +25,12 @@ from whispertide.server.http_error import HttpError
 from whispertide.server.late_refusals import LateRefusals
 from whispertide.server.options import Access, ServerOptions
 from whispertide.server.protocols.messages import KEYS
+from whispertide.server.recent import Recent
 
 _MIN_KEY = 8
 _TEMPORARY_PREFIX = "ek_"
 # Keys that are remembered, and bytes of the settings that they open with: in equal shares for those who have real ones.
 _TEMPORARY, _SETTINGS = 10_000, 16 * 2**20
-_ADDRESSES = 10_000  # remembered; beyond it the one that came longest ago is forgotten
 _WRONG, _WRONG_PER_S = 20, 1 / 3  # keys of one address at once, and a second
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
@@ -219,21 +220,16 @@ class Throttle:
 
     per_minute: int
     clock: Callable[[], float] = time.monotonic
-    _seen: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _left: Recent[str, Bucket] = field(default_factory=Recent)
 
     def admits(self, address: str) -> bool:
         """Count a request from this address."""
         if not self.per_minute:
             return True
-        now, address = self.clock(), party_of(address)
-        # Taken out and put back at the end, so that the first of all is whoever came longest ago.
-        tokens, before = self._seen.pop(address, (float(self.per_minute), now))
-        tokens = min(tokens + (now - before) * self.per_minute / 60, self.per_minute)
+        party = party_of(address)
+        self._left[party] = left = self._left.get(party) or Bucket(self.per_minute / 60, self.per_minute)
         # A request that is refused costs nothing, or whoever keeps trying would never be let in again.
-        self._seen[address] = (tokens - 1 if tokens >= 1 else tokens, now)
-        if len(self._seen) > _ADDRESSES:
-            self._seen.popitem(last=False)
-        return tokens >= 1
+        return left.spend(self.clock())
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,15 @@ class Bucket:
         self._tokens -= tokens
         return self._tokens >= 0
 
+    def spend(self, now: float) -> bool:
+        """Take a token, if there is one. Returns whether there was."""
+        return self.has_one(now) and self.take(1, now)
+
+    def has_one(self, now: float) -> bool:
+        """True if there is a token."""
+        self._fill(now)
+        return self._tokens >= 1
+
     def debt_s(self, now: float) -> float:
         """Seconds until the tokens that were taken on credit are paid back."""
         self._fill(now)

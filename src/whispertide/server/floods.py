@@ -4,11 +4,11 @@ It costs nothing that is open. Pure; the time comes from a clock.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-_NAMES = 10_000  # remembered; beyond it the one that flooded longest ago is forgotten
+from whispertide.server.recent import Recent
+
 _FIRST_S, _MOST_S = 2.0, 32.0  # to wait after the first flood, twice as long after each that follows, and at most
 _FORGOTTEN_S = 60.0  # after the wait is over
 
@@ -31,18 +31,16 @@ class Floods:
 
     by_address: bool = True
     clock: Callable[[], float] = time.monotonic
-    _floods: OrderedDict[tuple[str, str], _Flood] = field(default_factory=OrderedDict)
+    _floods: Recent[tuple[str, str], _Flood] = field(default_factory=Recent)
 
     def closed(self, party: str, owner: str = "") -> None:
         """Count a flood."""
         name, now = self._name(party, owner), self.clock()
         if not any(name):
             return
-        before = self._floods.pop(name, None)
+        before = self._floods.get(name)
         times = 1 if before is None or now >= before.until + _FORGOTTEN_S else before.times + 1
         self._floods[name] = _Flood(times, now + min(_FIRST_S * 2.0 ** min(times - 1, 16), _MOST_S))
-        if len(self._floods) > _NAMES:
-            self._floods.popitem(last=False)
 
     def wait_s(self, party: str, owner: str = "") -> float:
         """Seconds until they may open another connection."""

@@ -5,11 +5,11 @@ comes from a clock.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-_PARTIES = 10_000  # remembered; beyond it the one that guessed longest ago is forgotten
+from whispertide.server.bucket import Bucket
+from whispertide.server.recent import Recent
 
 
 @dataclass(slots=True)
@@ -23,22 +23,18 @@ class Guesses:
     per_s: float
     enabled: bool = True
     clock: Callable[[], float] = time.monotonic
-    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
-    _known: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
+    _left: Recent[str, Bucket] = field(default_factory=Recent)
+    _known: Recent[tuple[str, str], None] = field(default_factory=Recent)
 
     def may_guess(self, party: str) -> bool:
         """True if another key of this party is checked."""
-        return not self.enabled or self._tokens(party) >= 1
+        return not self.enabled or self._left_to(party).has_one(self.clock())
 
     def wrong(self, party: str) -> None:
         """Count a wrong guess."""
-        if not self.enabled:
-            return
-        tokens = max(0.0, self._tokens(party) - 1)
-        self._left[party] = tokens, self.clock()
-        self._left.move_to_end(party)
-        if len(self._left) > _PARTIES:
-            self._left.popitem(last=False)
+        if self.enabled:
+            self._left[party] = left = self._left_to(party)
+            left.spend(self.clock())
 
     def right(self, party: str, what: str) -> bool:
         """Accept a right guess; False if it must not be believed yet.
@@ -48,11 +44,7 @@ class Guesses:
         if (party, what) not in self._known and not self.may_guess(party):
             return False
         self._known[party, what] = None
-        self._known.move_to_end((party, what))
-        if len(self._known) > _PARTIES:
-            self._known.popitem(last=False)
         return True
 
-    def _tokens(self, party: str) -> float:
-        tokens, at = self._left.get(party, (float(self.burst), 0.0))
-        return min(tokens + (self.clock() - at) * self.per_s, self.burst)
+    def _left_to(self, party: str) -> Bucket:
+        return self._left.get(party) or Bucket(self.per_s, self.burst)

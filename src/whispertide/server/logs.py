@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from whispertide.events import Confirmed
+from whispertide.server.bucket import Bucket
 from whispertide.server.live import LiveSession
 from whispertide.server.observers import Observer, Step
 from whispertide.types import join_words
@@ -69,10 +70,9 @@ def _where(error: BaseException) -> str:
 
 @dataclass(slots=True)
 class _Kind:
-    """Similar lines: the number that may still come at once, and the number left out since the last."""
+    """Similar lines: how many may come, and the number left out since the last."""
 
-    tokens: float
-    at: float
+    room: Bucket
     left_out: int = 0
 
 
@@ -91,15 +91,13 @@ class Repeats:
         """True if this line is to be written."""
         if hasattr(record, "text"):
             return True
-        now, key = self.clock(), _kind_of(record)
+        key = _kind_of(record)
         if key not in self._kinds and len(self._kinds) >= _KINDS:
             key = ()
-        kind = self._kinds.setdefault(key, _Kind(self.burst, now))
-        kind.tokens, kind.at = min(kind.tokens + (now - kind.at) * self.rate, self.burst), now
-        if kind.tokens < 1:
+        kind = self._kinds.setdefault(key, _Kind(Bucket(self.rate, self.burst)))
+        if not kind.room.spend(self.clock()):
             kind.left_out += 1
             return False
-        kind.tokens -= 1
         if kind.left_out:
             record.repeated, kind.left_out = kind.left_out, 0
         return True

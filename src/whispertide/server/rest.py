@@ -16,7 +16,6 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, CheckpointNotFoundError, OptionError, WhispertideError
 from whispertide.formats.document import OtherText
 from whispertide.options import MOST_CHANNELS, Task
@@ -29,6 +28,7 @@ from whispertide.server.transcription_answers import StreamedAnswer, diarized, m
 from whispertide.server.transcription_form import DIARIZED, OVERHEAD, TranscriptionRequest, read_form, read_request
 from whispertide.server.uploads import BusyError, TooLongError, TranscriptionJob, Uploads, join_text
 from whispertide.translation.recordings import RecordingTranslation
+from whispertide.types import OfflineSegment
 
 log = logging.getLogger("whispertide.server")
 

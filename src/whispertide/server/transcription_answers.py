@@ -15,14 +15,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.types import Receive, Scope, Send
 
 from whispertide.checkpoint.languages import LANGUAGES
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.formats.document import Document, OtherText, TextSegment
 from whispertide.formats.files import get_format, named_others
 from whispertide.options import Task
 from whispertide.server.protocols import messages
 from whispertide.server.transcription_form import DIARIZED, TranscriptionRequest
 from whispertide.server.uploads import TranscriptionJob, join_text
-from whispertide.types import HOP_LENGTH, seconds, to_samples
+from whispertide.types import HOP_LENGTH, OfflineSegment, seconds, to_samples
 
 
 def render(

@@ -16,12 +16,11 @@ from whispertide.api import Transcriber
 from whispertide.audio.apart import file_channels
 from whispertide.audio.file import count_seconds, decode_blocks, duration_of
 from whispertide.channels import in_order
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.errors import AudioError, TruncatedAudioError, WhispertideError
 from whispertide.options import MOST_CHANNELS, DecodeOptions
 from whispertide.server.counting import counting
 from whispertide.server.priority import lower_priority
-from whispertide.types import FloatArray, seconds, to_samples
+from whispertide.types import FloatArray, OfflineSegment, seconds, to_samples
 
 _NICE = 10
 _PADDED_S = 1.0  # by encoders: packets may say a little more than they hold

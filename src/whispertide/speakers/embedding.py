@@ -41,7 +41,7 @@ class VoiceEmbedding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NetworkEmbedding:
-    """A graph and the names of its ends; `load_embedding` opens it. `window` is that of the filter banks."""
+    """A graph and the names of its ends. `window` is that of the filter banks."""
 
     graph: GraphSession
     input: str
@@ -66,7 +66,11 @@ def find_network() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class _OpenedLater:
-    """The network at a place, opened for the first stretch that it hears: where that is, nobody waits."""
+    """The network at a place, opened for the first stretch that it hears: where that is, nobody waits.
+
+    Hearing raises `CheckpointError` where the file is no such network, and `GraphError` or `DiskSpaceError` where its
+    graph cannot be kept.
+    """
 
     place: Path
 
@@ -80,29 +84,17 @@ def find_embedding() -> VoiceEmbedding:
 
     Raises `CheckpointNotFoundError` where there is none, with what to do.
     """
-    return _OpenedLater(_require_network())
-
-
-def load_embedding() -> NetworkEmbedding:
-    """Open the network that `find_network` finds, once per process; the published one's graph is built at first use.
-
-    Raises `CheckpointNotFoundError` where there is none, with what to do, `CheckpointError` where the file is no such
-    network, and `GraphError` or `DiskSpaceError` where its graph cannot be kept.
-    """
-    return _open(_require_network())
-
-
-def _require_network() -> Path:
     place = find_network() or require_file(CAMPPLUS)
     if not place.is_file():
         raise CheckpointNotFoundError(
             f"expected a network that tells voices apart at {place} ({OWN_FILE}); nothing is there"
         )
-    return place
+    return _OpenedLater(place)
 
 
 @cache
 def _open(place: Path) -> NetworkEmbedding:
+    """Open the network, once per process; the published one's graph is built at first use."""
     own = bool(os.environ.get(OWN_FILE))
     path = place if own and place.suffix == ".onnx" else _graph_of(place)
     try:

@@ -11,10 +11,9 @@ from itertools import groupby
 
 import numpy as np
 
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.speakers.embedding import VoiceEmbedding
 from whispertide.speakers.track import Heard, SpeakerTrack
-from whispertide.types import FloatArray, IntArray, Span, Word
+from whispertide.types import FloatArray, IntArray, OfflineSegment, Span, Word
 
 _ALIKE = 0.35  # mean cosine of the stretches of two voices from which they are one
 _SURELY = 0.6  # the same where only a part of the recording is looked at

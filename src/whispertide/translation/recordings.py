@@ -13,14 +13,13 @@ and `is_done` say when to go on.
 
 from dataclasses import dataclass, field
 
-from whispertide.decoding.longform import OfflineSegment
 from whispertide.events import Confirmed, End, Error, Event, Language, failure_of
 from whispertide.formats.document import OtherText, other_text
 from whispertide.options import Task
 from whispertide.translation.channels import ChannelTranslating
 from whispertide.translation.translating import Translating
 from whispertide.translation.translator import TranslationOptions, Translator
-from whispertide.types import Word
+from whispertide.types import OfflineSegment, Word
 
 _POLL_S = 0.1
 

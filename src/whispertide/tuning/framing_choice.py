@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,17 +27,15 @@ from whispertide.decoding.key_terms import UNSPACED
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.methods.short.hush import has_word
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.recipes.assembly import make_executor
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.framing import Bare, Buckets, Framing, Hush, Merged, Pad30, Zeros, taught_framing
+from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan
 from whispertide.types import SAMPLE_RATE, FloatArray, Span, align_down, to_samples
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
-    from whispertide.streaming.policy import Executor
 
 _CUTS_S = (1.0, 2.0, 3.5, 5.0)  # of windows that end in the middle of speech
 LONGEST_S, SHORTEST_S = 8.0, 0.4  # of windows that are whole utterances
@@ -176,7 +174,7 @@ class FramingResult:
         return {"framing": self.framing.kind, "label": self.label, **figures, **self.rates()}
 
 
-def candidates(model: "WhisperModel", *, few: bool = False) -> list[Framing]:
+def candidates(model: WhisperModel, *, few: bool = False) -> list[Framing]:
     """The framings to try with this model: the reference, then the nearest to it; `few`: the most important ones."""
     taught = [taught_framing(model.short_merged)] if model.short_merged else []
     if few:
@@ -224,7 +222,7 @@ def _utterances(audio: FloatArray, gate: SpeechGate) -> Iterator[Span]:
 
 
 def single_words(
-    executor: "Executor", windows: Sequence[Window], most: int, until: Callable[[], bool] = lambda: False
+    executor: Executor, windows: Sequence[Window], most: int, until: Callable[[], bool] = lambda: False
 ) -> list[Window]:
     """Cut out words of complete utterances, each alone between pauses; `executor` finds their times. `until` ends it
     early.
@@ -263,7 +261,7 @@ def tide_in(framing: Framing, max_tokens: int = 0) -> Recipe:
     return get_recipe("tide").replace(**guard_changes(framing), **limit)
 
 
-def transcribe_window(executor: "Executor", framing: Framing, window: Window, options: DecodeOptions) -> WindowText:
+def transcribe_window(executor: Executor, framing: Framing, window: Window, options: DecodeOptions) -> WindowText:
     """Transcribe one window as the first round of an utterance, or its only one; a text that is too long for it does
     not end.
     """
@@ -273,7 +271,7 @@ def transcribe_window(executor: "Executor", framing: Framing, window: Window, op
     return _text(executor, plan, window, samples, recipe.search.options(options))
 
 
-def _reference(executor: "Executor", window: Window, padded: WindowText, options: DecodeOptions) -> WindowText:
+def _reference(executor: Executor, window: Window, padded: WindowText, options: DecodeOptions) -> WindowText:
     """The reference for all others: the text of `padded` or, if a guard ended that early, a decode without guards."""
     if not (padded.twice or padded.stopped):
         return padded
@@ -288,7 +286,7 @@ def _limit(window: Window) -> int:
 
 
 def _text(
-    executor: "Executor", plan: RoundPlan, window: Window, samples: FloatArray, options: DecodeOptions
+    executor: Executor, plan: RoundPlan, window: Window, samples: FloatArray, options: DecodeOptions
 ) -> WindowText:
     began = time.perf_counter()
     heard = _run(executor, plan, samples, options)
@@ -306,7 +304,7 @@ def _whole_frames(audio: FloatArray) -> FloatArray:
     return audio[: align_down(len(audio))]
 
 
-def _run(executor: "Executor", plan: RoundPlan, samples: FloatArray, options: DecodeOptions) -> HeardWords | None:
+def _run(executor: Executor, plan: RoundPlan, samples: FloatArray, options: DecodeOptions) -> HeardWords | None:
     heard = executor.run(plan, samples, options).heard
     return heard if isinstance(heard, HeardWords) else None
 
@@ -328,7 +326,7 @@ def differences(padded: Sequence[str], heard: Sequence[str]) -> tuple[int, int]:
 
 
 def measure(
-    executors: Mapping[Framing, "Executor"],
+    executors: Mapping[Framing, Executor],
     windows: Sequence[Window],
     *,
     options: DecodeOptions | None = None,
@@ -384,6 +382,6 @@ def choose_framing(tried: Sequence[FramingResult], usual: Framing | None = None)
     return next(each for each in quick if each.differing <= best + AS_GOOD)
 
 
-def open_executors(model: "WhisperModel", framings: Sequence[Framing]) -> dict[Framing, "Executor"]:
+def open_executors(model: WhisperModel, framings: Sequence[Framing]) -> dict[Framing, Executor]:
     """Make an executor for each framing. Raises the errors of `make_executor`."""
     return {framing: make_executor(model, tide_in(framing)) for framing in framings}

@@ -5,19 +5,16 @@ Other models are scaled by the sizes of their matrices. Measures nothing itself.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from whispertide.checkpoint import Checkpoint, ModelDims
 from whispertide.checkpoint.attachments import BUNDLED
 from whispertide.checkpoint.short import KIND, shipped_merged
 from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.calibration import Calibration, shipped_for
+from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
 from whispertide.tuning.speed import BEAM, BLOCK, Speed
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint import Checkpoint, ModelDims
-    from whispertide.recipes.recipe import Recipe
 
 RULE = (
     f"A round encodes its window, runs one decoder step per token ({TOKENS_PER_S:g} tokens per second of the longest "
@@ -75,7 +72,7 @@ class Shape:
     vocab: int = 51_864
 
     @classmethod
-    def of(cls, dims: "ModelDims") -> "Shape":
+    def of(cls, dims: ModelDims) -> "Shape":
         """The shape of a loaded model."""
         return cls(dims.n_audio_state, dims.n_audio_layer, dims.n_text_layer, dims.n_vocab)
 
@@ -107,10 +104,10 @@ class CheckpointFacts:
     short: bool = True
     tuned: Calibration | None = None
     options: EngineOptions = field(default_factory=EngineOptions)
-    checkpoint: "Checkpoint | None" = None
+    checkpoint: Checkpoint | None = None
     merged: int = 0
 
-    def is_adapted(self, recipe: "Recipe") -> bool:
+    def is_adapted(self, recipe: Recipe) -> bool:
         """True if the checkpoint has what a recipe needs; an unknown one has no adapter."""
         framing = recipe.framing
         return not framing.streams if self.checkpoint is None else framing.can_adapt(self.checkpoint)
@@ -120,7 +117,7 @@ NOTHING = CheckpointFacts(short=False)
 
 
 def estimate_live(
-    speed: Speed, dims: "ModelDims", recipes: Mapping[str, "Recipe"], known: CheckpointFacts = NOTHING
+    speed: Speed, dims: ModelDims, recipes: Mapping[str, Recipe], known: CheckpointFacts = NOTHING
 ) -> list[LiveEstimate]:
     """Estimate every recipe, as the checkpoint gets it: the default recipe first, and of each the measured model, with
     the `known` facts, then the published ones, of which only the adapters in the package are known.
@@ -140,7 +137,7 @@ def published_facts(name: str) -> CheckpointFacts:
     return CheckpointFacts(KIND.place(BUNDLED / name).is_file(), shipped_for(name), merged=shipped_merged(name))
 
 
-def _estimate(name: str, machine: "_Machine", recipe: "Recipe", known: CheckpointFacts) -> LiveEstimate:
+def _estimate(name: str, machine: "_Machine", recipe: Recipe, known: CheckpointFacts) -> LiveEstimate:
     framed = choose_framing(
         recipe, known.short, lambda: machine.costs, known.tuned, known.options, lambda: known.merged
     ).recipe
@@ -181,7 +178,7 @@ class _Machine:
             measured_s * self.shape.encoder_flops(int(padded_s * frames)) / self.own.encoder_flops(int(base * frames))
         )
 
-    def round_s(self, recipe: "Recipe") -> float:
+    def round_s(self, recipe: Recipe) -> float:
         window_s = recipe.usual_window_s
         rows = recipe.search.hypotheses
         step = self.speed.step_1 + (self.speed.step_5 - self.speed.step_1) * (rows - 1) / (BEAM - 1)

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from whispertide.tuning.drawing import Drawing
+from whispertide.tuning.drawing import Drawing
 
 _STYLE = Path(__file__).with_suffix(".css")
 _EMPTY = "–"
@@ -78,7 +76,7 @@ def html_table(table: Table) -> str:
     )
 
 
-def figure(plot: "Drawing", caption: str, note: str = "") -> str:
+def figure(plot: Drawing, caption: str, note: str = "") -> str:
     """Render a plot under its caption, its numbers below it; `note` explains it."""
     below = f"<p>{escape(note)}</p>" if note else ""
     picture = f'<img src="{_data("image/png", plot.image("png"))}" alt="{escape(plot.title)}">'

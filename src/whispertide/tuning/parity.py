@@ -8,17 +8,17 @@ import importlib.util
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from whispertide.decoding.rules import log_softmax
+from whispertide.decoding.window import decode_window
 from whispertide.features import log_mel
+from whispertide.model.engine import DecodeRequest, required
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.types import HOP_LENGTH, N_SAMPLES, FloatArray
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 _TOKENS = 96  # of the transcript that are compared
 _OF_TRANSFORMERS = ("*.safetensors", "pytorch_model*.bin")  # not a folder of CTranslate2
@@ -70,7 +70,7 @@ class Parity:
         )
 
 
-def check_parity(model: "WhisperModel", exact: "WhisperModel", samples: FloatArray, folder: Path) -> list[Parity]:
+def check_parity(model: WhisperModel, exact: WhisperModel, samples: FloatArray, folder: Path) -> list[Parity]:
     """Compare `model` with its own fp32 graphs `exact`, and those with transformers if that is installed.
 
     samples  up to 30 s of speech; `folder` is where the checkpoint lies, for transformers.
@@ -103,10 +103,8 @@ def compare(what: str, against: str, mine: FloatArray, truth: FloatArray, tokens
     )
 
 
-def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
+def _transcript(model: WhisperModel, mel: FloatArray) -> list[int]:
     """The start sequence and a greedy transcript after it."""
-    from whispertide.decoding.window import decode_window
-
     options = DecodeOptions(temperatures=(0.0,), max_tokens=_TOKENS, word_timestamps=False)
     language = "en" if model.tokenizer.is_multilingual else None
     decoded = decode_window(model, model.encode(mel), options, language=language)
@@ -114,11 +112,8 @@ def _transcript(model: "WhisperModel", mel: FloatArray) -> list[int]:
     return [*start, *decoded.tokens]
 
 
-def log_probabilities(model: "WhisperModel", mel: FloatArray, tokens: list[int]) -> FloatArray:
+def log_probabilities(model: WhisperModel, mel: FloatArray, tokens: list[int]) -> FloatArray:
     """Compute [positions, vocab] log-probabilities of the next token along `tokens`."""
-    from whispertide.decoding.search import DecodeRequest
-    from whispertide.model.engine import required
-
     request = DecodeRequest(np.array([tokens], np.int64), logits_at=tuple(range(len(tokens))), need="logits")
     output = model.decoder(model.encode(mel)).run(request)
     return log_softmax(required(output.logits, "logits")[0].astype(np.float64))

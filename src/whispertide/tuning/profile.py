@@ -8,24 +8,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whispertide.errors import OptionError
 from whispertide.model.engine import EncoderState
 from whispertide.model.installed import is_accelerated
 from whispertide.model.providers import choose_provider, thread_count
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.recipes.allocation import Allocation, Measured, Placement
 from whispertide.recipes.assembly import make_executor
+from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.policy import Executor
 from whispertide.streaming.round import RoundPlan, RoundResult
 from whispertide.streaming.stages import Pending, begin, depth_of
 from whispertide.types import FloatArray, to_samples
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
-    from whispertide.recipes.recipe import Recipe
 
 _RECORDING_S = 20.0  # computing for so long gives rounds enough
 MEASURING_S = 80.0  # for all allocations together, if they are as fast as the recorded run
@@ -59,7 +57,7 @@ class _Recorder:
 
 
 def record_rounds(
-    executor: Executor, recipe: "Recipe", audio: FloatArray, *, most_s: float = _RECORDING_S
+    executor: Executor, recipe: Recipe, audio: FloatArray, *, most_s: float = _RECORDING_S
 ) -> list[RecordedRound]:
     """Record the rounds of `recipe` over `audio` [n], a step at a time, until computing has taken `most_s` seconds."""
     recorder = _Recorder(executor)
@@ -74,7 +72,7 @@ def record_rounds(
     return recorder.rounds
 
 
-def candidates(model: "WhisperModel", recipe: "Recipe") -> list[Allocation]:
+def candidates(model: WhisperModel, recipe: Recipe) -> list[Allocation]:
     """The allocations to measure, with as many threads as the model's options mean: one worker with 1 to all of them;
     two that share them, if the recipe's rounds may overlap. An accelerator may leave decoding to the processor; one
     that only torch can reach is tried next to the processor.
@@ -134,7 +132,7 @@ def measure(executor: Executor, allocation: Allocation, rounds: Sequence[Recorde
 
 
 def measure_all(
-    model: "WhisperModel", recipe: "Recipe", audio: FloatArray, progress: Callable[[str, int, int], None]
+    model: WhisperModel, recipe: Recipe, audio: FloatArray, progress: Callable[[str, int, int], None]
 ) -> list[Measured]:
     """Measure every candidate on the rounds of `audio` [n] of speech, the best first.
 

@@ -7,16 +7,14 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whispertide.model.engine import DecodeRequest, Encoded
+from whispertide.model.providers import choose_provider, thread_count
+from whispertide.model.whisper import WhisperModel
 from whispertide.recipes.short_windows import Costs
 from whispertide.types import N_FRAMES
-
-if TYPE_CHECKING:
-    from whispertide.model.engine import Encoded
-    from whispertide.model.whisper import WhisperModel
 
 _REPEATS = 7
 BUSY = 2.0  # a spread that only other work on the machine explains
@@ -50,10 +48,8 @@ class Speed:
         return Costs(self.encode_30s, self.step_1)
 
 
-def measure_speed(model: "WhisperModel") -> Speed:
+def measure_speed(model: WhisperModel) -> Speed:
     """Time the encoder for 30 s and 5 s, decoder steps with 1 and 5 rows, and a block of 50 tokens."""
-    from whispertide.model.providers import choose_provider, thread_count
-
     mel = np.zeros((model.dims.n_mels, N_FRAMES), np.float32)
     short = mel[:, : N_FRAMES // 6]
     encoded = model.encode(short)
@@ -85,10 +81,8 @@ def _time(run: Callable[[], object]) -> list[float]:
     return times
 
 
-def _feed(model: "WhisperModel", encoded: "Encoded", *, rows: int, length: int) -> Callable[[], object]:
+def _feed(model: WhisperModel, encoded: Encoded, *, rows: int, length: int) -> Callable[[], object]:
     """Feed `length` tokens to `rows` rows of a fresh decoder; returns a function that feeds one more to each."""
-    from whispertide.decoding.search import DecodeRequest
-
     decoder = model.decoder(encoded)
     tokens = np.full((rows, length), _FILLER, np.int64)
     # All rows come from the one row of an empty cache.

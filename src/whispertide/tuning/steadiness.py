@@ -17,10 +17,10 @@ machine.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whispertide.api import Transcriber
 from whispertide.decoding.token_words import spoken
 from whispertide.errors import OptionError
 from whispertide.methods.attention.steadiness import FEATURES, Facts, Rule, same
@@ -30,9 +30,6 @@ from whispertide.recipes.recipe import Recipe
 from whispertide.session import Session
 from whispertide.streaming.repetition import normalise
 from whispertide.types import SAMPLE_RATE, FloatArray, Word
-
-if TYPE_CHECKING:
-    from whispertide.api import Transcriber
 
 PATIENCE_S = 1.5  # every word waits for so much audio after what it attends to, while a stream is recorded
 _BLOCK = SAMPLE_RATE // 20  # divides the steps of `tide`, so that rounds begin when they are due
@@ -80,7 +77,7 @@ def at_pace(recipe: Recipe, number: int) -> Recipe:
     return recipe.with_step(recipe.schedule.step_s * PACES[number % len(PACES)])
 
 
-def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:
+def record_stream(transcriber: Transcriber, recipe: Recipe, audio: FloatArray, *, voice: str = "") -> Examples:
     """Collect every word of every guess in `audio` [n], 16 kHz, and whether it stayed.
 
     Raises `OptionError` for a recipe whose policy is not that of `tide`.
@@ -98,7 +95,7 @@ def record_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray,
     return Examples(facts, stayed, voice, session.transcript.text)
 
 
-def replay_stream(transcriber: "Transcriber", recipe: Recipe, audio: FloatArray) -> str:
+def replay_stream(transcriber: Transcriber, recipe: Recipe, audio: FloatArray) -> str:
     """Transcribe `audio` [n], 16 kHz, by the recipe as it is; returns the confirmed text."""
     session = transcriber.session(recipe)
     for start in range(0, len(audio), _BLOCK):

@@ -14,11 +14,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from whispertide.api import Transcriber
 from whispertide.errors import OptionError
 from whispertide.methods.attention.steadiness import read_rule
 from whispertide.model.providers import physical_cores, thread_count
+from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.recipes.calibration import Calibration, Pace, machine_of, shipped_calibration
 from whispertide.recipes.short_windows import COMFORTABLE
@@ -44,9 +46,6 @@ from whispertide.tuning.steadiness import (
     squared_error,
 )
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
-
-if TYPE_CHECKING:
-    from whispertide.model.whisper import WhisperModel
 
 SHORT_S, RESERVE_S = 20.0, 1.0  # what the short form takes at most; what is left of it for all but hearing
 MOST_WINDOWS, FEW_WORDS, MANY_WORDS = 160, 8, 24
@@ -205,7 +204,7 @@ class Tuning:
 
 
 def tune(
-    model: "WhisperModel",
+    model: WhisperModel,
     recordings: Sequence[FloatArray],
     *,
     options: DecodeOptions | None = None,
@@ -254,22 +253,20 @@ def tune(
     )
 
 
-def usual_rule(model: "WhisperModel", framing: Framing) -> dict[str, Any]:
+def usual_rule(model: WhisperModel, framing: Framing) -> dict[str, Any]:
     """The changes of a recipe for the shipped rule of this checkpoint in that framing; none for the general one."""
     shipped = shipped_calibration(model.checkpoint)
     return shipped.confirming if shipped is not None and shipped.changes["framing"] == framing.kind else {}
 
 
 def refit_rule(
-    model: "WhisperModel", framing: Framing, recordings: Sequence[FloatArray], advance: Advance, usual: str = ""
+    model: WhisperModel, framing: Framing, recordings: Sequence[FloatArray], advance: Advance, usual: str = ""
 ) -> Refit | None:
     """Fit the rule to this checkpoint's streams in `framing`; None if they are too few.
 
     It begins with the shipped rule, `usual`, and moves no further than the audio says. Each part of the audio is
     predicted by a rule that was fitted to the others.
     """
-    from whispertide.api import Transcriber
-
     transcriber, recipe = Transcriber(model), tide_in(framing)
     length = to_samples(_PART_S)
     parts = [audio[at : at + length] for audio in recordings for at in range(0, len(audio), length)][:_MOST_PARTS]
@@ -307,7 +304,7 @@ def parts_to_replay(count: int) -> range:
 
 
 def measure_threads(
-    model: "WhisperModel", framing: Framing, windows: Sequence[Window], advance: Advance
+    model: WhisperModel, framing: Framing, windows: Sequence[Window], advance: Advance
 ) -> tuple[Rounds, ...]:
     """Time rounds of about the usual length with every number of threads that is worth trying here."""
     if not windows:

@@ -1,14 +1,11 @@
 """The report of a tuning: a table for the terminal, and a page with a plot. Measures nothing."""
 
 import math
-from typing import TYPE_CHECKING
 
 from whispertide.tuning import page
 from whispertide.tuning.drawing import Curve, Drawing, scatter
 from whispertide.tuning.framing_choice import MOST, SPEECH_S
-
-if TYPE_CHECKING:
-    from whispertide.tuning.tune import Tuning
+from whispertide.tuning.tune import Tuning
 
 LEGEND = (
     "The text of windows in each framing, compared with the text of the same windows padded to 30 s. changed: words of "
@@ -21,7 +18,7 @@ LEGEND = (
 )
 
 
-def _table(found: "Tuning") -> page.Table:
+def _table(found: Tuning) -> page.Table:
     """Make a row for each framing; the chosen one is marked."""
     rows = []
     for each in found.tried:
@@ -48,7 +45,7 @@ def _table(found: "Tuning") -> page.Table:
     )  # fmt: skip
 
 
-def _threads_table(found: "Tuning") -> page.Table:
+def _threads_table(found: Tuning) -> page.Table:
     """Make a row for each number of threads."""
     threads, step_s = (0, 0.0) if found.pace is None else (found.pace.threads, found.pace.step_s)
     rows = tuple(
@@ -59,7 +56,7 @@ def _threads_table(found: "Tuning") -> page.Table:
     return page.Table(("threads", "ms a round"), rows, title)
 
 
-def _rule(found: "Tuning") -> list[str]:
+def _rule(found: Tuning) -> list[str]:
     """The lines about the rule for confirming words; the short form does not fit one."""
     if found.short:
         return []
@@ -74,7 +71,7 @@ def _rule(found: "Tuning") -> list[str]:
     return [f"the rule for confirming words was not fitted again: {why}"]
 
 
-def text(found: "Tuning") -> str:
+def text(found: Tuning) -> str:
     """Render for a terminal."""
     parts = [page.text_table(_table(found)), LEGEND] if found.tried[0].windows else []
     parts += _rule(found)
@@ -83,7 +80,7 @@ def text(found: "Tuning") -> str:
     return "\n\n".join(parts)
 
 
-def _plot(found: "Tuning") -> Drawing:
+def _plot(found: Tuning) -> Drawing:
     """Plot the differences against the time; down and to the left is better."""
     points = [
         Curve(each.label, (1000 * each.median_s,), (100 * each.differing,), ("suits" if each.suits else "",))
@@ -97,7 +94,7 @@ def _plot(found: "Tuning") -> Drawing:
     )
 
 
-def html(found: "Tuning") -> str:
+def html(found: Tuning) -> str:
     """Render the page."""
     sections = [
         page.section(

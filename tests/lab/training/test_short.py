@@ -257,8 +257,8 @@ def test_training_goes_on_from_an_adapter_of_the_same_shape(
 ) -> None:
     first = trainer(checkpoint, shards, tmp_path / "first")
     first.run(quiet)
-    replace(first.result(), tensors_hash="of another checkpoint").save(tmp_path / "short.npz")
-    start = ShortAdapter.of_shape(tmp_path / "short.npz", checkpoint)
+    replace(first.result(), content_hash="of another checkpoint").save(tmp_path / "short.npz")
+    start = ShortAdapter.load(tmp_path / "short.npz", checkpoint, of_shape=True)
     more = trainer(checkpoint, shards, tmp_path / "more", start=start)
     assert more.held_out_loss() == pytest.approx(start.report["held_out"], rel=1e-2)  # float16 in the file
     with pytest.raises(OptionError, match="an adapter of rank 3 to go on from; got one of rank"):

@@ -117,7 +117,7 @@ def test_in_the_last_round_an_unlikely_one_is_left_to_the_end_of_the_turn() -> N
     assert texts(commit.confirmed) == ["Americans"]
     assert commit.closing is not None
     assert commit.closing.text == "."
-    assert play.policy.start(3 * S, play.state).window.context == " Americans"
+    assert play.policy.start(3 * S, play.state).context == " Americans"
 
 
 def test_so_is_one_whose_word_is_confirmed_already() -> None:

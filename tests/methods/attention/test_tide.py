@@ -45,7 +45,7 @@ def test_several_hypotheses_have_no_guess_and_nothing_to_verify(search: Search) 
     play = Play(tide(lookahead_tokens=9), search=search)
     assert watch(play.plan(1)).lookahead_tokens == 0
     play.round(1.5, word("one", 0.2, 0.5, 11), word("two", 0.6, 1.0, 12), firm=1)
-    assert texts(word.word for word in play.state.window.guess) == ["two"]
+    assert texts(word.word for word in play.state.guess) == ["two"]
     assert play.plan(2).reference is None
     play.search = Greedy()
     assert watch(play.plan(2)).lookahead_tokens == 9
@@ -81,7 +81,7 @@ def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: 
     play.round(3.5, word("no", 0.5, 0.9), word("one", 2.5, 3.0))
     play.round(end)
     assert play.state.start == pytest.approx(start * S, abs=320)
-    assert play.state.window.context == (" no one" if start > 3 else " no")
+    assert play.state.context == (" no one" if start > 3 else " no")
 
 
 def test_as_many_words_as_are_carried_are_enough_to_cut_in_front_of() -> None:
@@ -107,8 +107,8 @@ def test_a_full_window_confirms_the_older_part_of_the_guess() -> None:
         confirmed += texts(play.round(second, *fresh, firm=0).confirmed)
     assert confirmed == [f"w{n}" for n in range(1, len(confirmed) + 1)]
     assert len(confirmed) >= 4
-    inside = [item.word.text for item in play.state.window.words]
-    assert (play.state.window.context + "".join(inside)).split() == confirmed
+    inside = [item.word.text for item in play.state.words]
+    assert (play.state.context + "".join(inside)).split() == confirmed
 
 
 def full(**settings: Any) -> tuple[Play, Commit]:
@@ -185,9 +185,9 @@ def test_a_very_late_round_leaves_one_word_in_the_window() -> None:
     play = Play(tide(window_s=9.0, overload_s=1.0))
     for end in (1.0, 1.5, 2.0):
         play.round(end, word("a", end - 0.4, end - 0.1))
-    assert len(play.state.window.words) == 3
+    assert len(play.state.words) == 3
     play.round(4.5, word("b", 4.0, 4.2), load=2.5)
-    assert len(play.state.window.words) == 1
+    assert len(play.state.words) == 1
 
 
 def test_the_last_round_hears_no_guess() -> None:

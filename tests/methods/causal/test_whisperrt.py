@@ -17,7 +17,6 @@ from reference import NANO, nano, own_nano
 from whispertide.audio.file import load_audio
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.causal import CausalAdapter
-from whispertide.checkpoint.layout import to_openai_name
 from whispertide.checkpoint.low_rank import merge_adapter
 from whispertide.cli.exit import ExitCode
 from whispertide.cli.main import app
@@ -38,6 +37,7 @@ from whispertide.streaming.resources import RoundResources
 from whispertide.streaming.round import RoundPlan
 from whispertide.streaming.schedule import Recorded
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray, Span
+from whispertide_lab.evaluation.peers.names import to_openai_name
 from whispertide_lab.speech.noise import KINDS
 
 SECONDS = 8

@@ -78,7 +78,7 @@ def short(
         content_hash=checkpoint.tensors_hash,
         **training.length,
     )
-    begun = None if start is None else ShortAdapter.of_shape(start, checkpoint)
+    begun = None if start is None else ShortAdapter.load(start, checkpoint, of_shape=True)
     return teach(checkpoint, audio or [], options, training, where, output, begun)
 
 

@@ -2,12 +2,12 @@
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from whispertide.checkpoint import Checkpoint, load_checkpoint
-from whispertide.checkpoint.attachments import carry_over
+from whispertide.checkpoint import Checkpoint, attachments, load_checkpoint
 from whispertide.checkpoint.palette_file import Stored
 from whispertide.checkpoint.weights import WEIGHTS, Weights
 from whispertide.errors import CheckpointError
@@ -54,3 +54,24 @@ def write_folder(checkpoint: Checkpoint, tensors: Mapping[str, Stored], folder: 
     for path in sorted(checkpoint.folder.glob("*.npz")):
         carry_over(path, folder / path.name, checkpoint.content_hash, content_hash)
     return (folder / WEIGHTS).stat().st_size
+
+
+def carry_over(path: Path, target: Path, source_hash: str, content_hash: str) -> bool:
+    """Write the attachment in `path`, of the checkpoint `source_hash`, to `target` as one of `content_hash`, which must
+    be nearly the same function. Its report says so. False, and nothing is written, if it belongs to another or there is
+    none.
+
+    Raises OSError.
+    """
+    try:
+        _, found = attachments.read(path)
+    except OSError:
+        # It is among `DAMAGED` as well, but a file that cannot be read need not be damaged.
+        raise
+    except attachments.DAMAGED:
+        return False
+    if found.content_hash != source_hash:
+        return False
+    made_for = {**found.report, "made_for": source_hash}
+    attachments.save(target, replace(found, content_hash=content_hash, report=made_for))
+    return True

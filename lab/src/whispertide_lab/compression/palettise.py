@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from whispertide.checkpoint.palette import Palettised, gaps_of, group_count, pack
+from whispertide.checkpoint.palette import Palettised, group_count
 from whispertide.checkpoint.weights import Weights
 from whispertide.types import IntArray
 from whispertide_lab.compression.kmeans import k_means, nearest
+from whispertide_lab.compression.packing import gaps_of, pack
 
 OUTLIER_STD = 3.0  # WhisperKit: a weight farther than that from the mean, in standard deviations, is an outlier
 ROWS = (4, 8, 16, 32, 64, 128, 256)  # that may share a palette

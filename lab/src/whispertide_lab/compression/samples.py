@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from whispertide.features import log_mel
 from whispertide.model.whisper import WhisperModel
-from whispertide.offline import OfflineSegment, transcribe_blocks
+from whispertide.offline import transcribe_blocks
 from whispertide.options import DecodeOptions
-from whispertide.types import N_SAMPLES, FloatArray, to_samples
+from whispertide.types import N_SAMPLES, FloatArray, OfflineSegment, to_samples
 
 TOTAL_S = 60.0  # of speech; more makes measuring longer and figures hardly better
 _WINDOW_S = 12.0

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.mask import WINDOW
 from whispertide.errors import GraphError, OptionError
-from whispertide.types import BUCKET_SECONDS, FRAME_SAMPLES, N_AUDIO_CTX, SAMPLE_RATE
+from whispertide.types import BUCKET_SECONDS, FRAME_SAMPLES, SAMPLE_RATE
 
 PLANS = ((4, 6, 5, 5, 5, 5), (6, 4, 5, 5, 5, 5))  # tokens fed per chunk
 MASKED = -1e3  # in place of minus infinity: nothing is left of a score, and 16 bits still tell the others apart
@@ -83,7 +84,7 @@ class UnrolledLayout:
                 f"expected plans of chunk lengths from 1 up, the first at least the {self.block} tokens of the start "
                 f"sequence; got {self.plans}"
             )
-        if not self.buckets or any(not 1 <= frames_of(bucket) <= N_AUDIO_CTX for bucket in self.buckets):
+        if not self.buckets or any(not 1 <= frames_of(bucket) <= WINDOW for bucket in self.buckets):
             raise OptionError(f"expected buckets from 1 to 30 whole seconds; got {self.buckets}")
 
     def __str__(self) -> str:

@@ -114,7 +114,9 @@ class CausalTrainer(AdapterTrainer[CausalBatch]):
             }
         )
         options, block = self.options, self.options.batch.block
-        return CausalAdapter(options.rank, block, first_block(block), self.matrices, options.content_hash, report)
+        return CausalAdapter(
+            options.rank, self.matrices, options.content_hash, report, block=block, first=first_block(block)
+        )
 
 
 def in_order(batch: CausalBatch, order: Order) -> Iterator[CausalBatch]:

@@ -90,7 +90,7 @@ class MaskedTrainer(AdapterTrainer[MaskedBatch]):
             "kept": kept.step,
         }
         options = self.options
-        return MaskedAdapter(options.rank, self.mask, self.matrices, options.content_hash, self.report(measured))
+        return MaskedAdapter(options.rank, self.matrices, options.content_hash, self.report(measured), mask=self.mask)
 
 
 def open_trainer(

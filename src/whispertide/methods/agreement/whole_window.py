@@ -6,14 +6,14 @@ What local agreement needs. Knows the model and the framing, nothing of policies
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from whispertide.decoding.longform import Frame, OfflineSegment, Transcription
+from whispertide.decoding.longform import Frame, Transcription
 from whispertide.decoding.search import Guard
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DecodeOptions
 from whispertide.streaming.resources import EncodedWindow, RoundResources
 from whispertide.streaming.round import RoundPlan, RoundResult, result_of
-from whispertide.types import FloatArray, Span, Word
+from whispertide.types import FloatArray, OfflineSegment, Span, Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ words, samples and frames, no audio and no model.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from whispertide.decoding.token_words import TokenWord
 from whispertide.methods.attention.listening import without_loops
@@ -44,12 +45,12 @@ class ForcedWindow:
     guess: tuple[TokenWord, ...] = ()
 
     @classmethod
-    def begin(cls, at: int, after: "ForcedWindow | None" = None) -> "ForcedWindow":
+    def begin(cls, at: int, after: "ForcedWindow | None" = None) -> Self:
         """Nothing confirmed, nothing attended to; what was said in the same turn is context."""
         context = "" if after is None else after.context + "".join(one.word.text for one in after.words)
         return cls(start=align_down(at), context=context[-CONTEXT_CHARS:])
 
-    def copy(self) -> "ForcedWindow":
+    def copy(self) -> Self:
         """An independent copy."""
         return replace(self, ends=list(self.ends), words=list(self.words), said=list(self.said))
 

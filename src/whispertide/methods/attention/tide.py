@@ -32,21 +32,11 @@ from whispertide.types import CHUNK_SECONDS, FRAME_SAMPLES, Span, Word, align_do
 
 
 @dataclass(slots=True)
-class TideState:
+class TideState(ForcedWindow):
     """The window, in how many `rounds` in a row each word of its guess was heard, and what of it is `shown`."""
 
-    window: ForcedWindow
     rounds: tuple[int, ...] = ()
     shown: tuple[Word, ...] = ()
-
-    @property
-    def start(self) -> int:
-        """First sample of the next window."""
-        return self.window.start
-
-    def copy(self) -> "TideState":
-        """An independent copy."""
-        return replace(self, window=self.window.copy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +185,7 @@ class Tide(AttendingEnds):
 
     def start(self, at: int, after: TideState | None = None) -> TideState:
         """Nothing confirmed; what was said in the same turn is context."""
-        return TideState(ForcedWindow.begin(at, None if after is None else after.window))
+        return TideState.begin(at, after)
 
     # --- the next round -----------------------------------------------------------------------------------------------
 
@@ -203,14 +193,14 @@ class Tide(AttendingEnds):
         self, state: TideState, frontier: int, *, search: Search, round_id: int, is_last: bool, load: int = 0
     ) -> RoundPlan:
         """The window up to `frontier`, after the confirmed words in it."""
-        level, window = self.level(load), state.window
+        level = self.level(load)
         guards_last = is_last and (self.backward > 0 or self.shift_guard)
         # A search of several hypotheses neither has a guess that is worth its tokens, nor checks one.
-        guesses, guess = search.hypotheses == 1, tokens_of(window.guess)
+        guesses, guess = search.hypotheses == 1, tokens_of(state.guess)
         rule = Frontier(
             margin=self.margin_last if is_last else self.margin,
             rewind=self.rewind or None if guards_last or not is_last else None,
-            last_frame=window.last_frame(-self.rewind),  # so far back that no first token looks like a rewind
+            last_frame=state.last_frame(-self.rewind),  # so far back that no first token looks like a rewind
             lookahead_tokens=self.lookahead_tokens if guesses and not is_last and level < 2 else 0,
             doubtful=math.log(self.guess_least) if self.guess_least else -math.inf,
             back=self.backward or None,
@@ -225,16 +215,16 @@ class Tide(AttendingEnds):
             watch=(rule, BackwardShift()) if self.shift_guard else (rule,),
             again=(far,) if guards_last else (rule,) if self.shift_guard else None,
             believes_jumps=guards_last,
-            unheard_from=window.heard_to if is_last else None,
+            unheard_from=state.heard_to if is_last else None,
             unbounded=(replace(far, margin=None),) if guards_last else (),
             rescue=None if level else self.rescue_logprob or None,
         )
         return RoundPlan(
             round_id,
-            Span(window.start, frontier),
+            Span(state.start, frontier),
             hearing,
-            prompt=window.context if self.context_tokens else "",
-            prefix=tokens_of(window.words),
+            prompt=state.context if self.context_tokens else "",
+            prefix=tokens_of(state.words),
             reference=Reference.exactly(guess) if guess and guesses and search.reuse is not None else None,
             is_last=is_last,
             level=level,
@@ -254,20 +244,20 @@ class Tide(AttendingEnds):
         """Confirm the words that stand (everything, in the last round), then move the window."""
         judged = self._judge(state, result)
         state.rounds = judged.rounds[judged.firm :]
-        confirmed = state.window.confirm(judged.words, judged.firm, loop_guard=self.loop_guard)
+        confirmed = state.confirm(judged.words, judged.firm, loop_guard=self.loop_guard)
         self._show(state, judged, result.plan)
         forced, reopened = self._move_window(state, judged, result)
         return self._commit(state, judged, [*confirmed, *forced], result.plan, reopened=reopened)
 
     def _judge(self, state: TideState, result: RoundResult[HeardWords]) -> Judgement:
         """Judge which words of the round stand, and which wait."""
-        heard, plan, window = result.heard, result.plan, state.window
+        heard, plan = result.heard, result.plan
         if heard is not None and heard.rewound:
-            window.attended = None  # as void as the round; else the next would be void for the same reason
+            state.attended = None  # as void as the round; else the next would be void for the same reason
         if heard is None or heard.rewound:  # too short to be heard, or nothing of it counts: as it was
-            return Judgement(window.guess, len(window.guess) if plan.is_last else 0, state.rounds)
-        heard = self._new_in(window, heard)
-        window.note_attended(heard.last_frame)
+            return Judgement(state.guess, len(state.guess) if plan.is_last else 0, state.rounds)
+        heard = self._new_in(state, heard)
+        state.note_attended(heard.last_frame)
         words, facts, closing = spoken(heard.words), self.known(state, heard, plan), None
         chances, rounds = read_rule(self.rule).chances(facts), tuple(known.rounds for known in facts)
         if plan.is_last:
@@ -295,9 +285,8 @@ class Tide(AttendingEnds):
 
     def known(self, state: TideState, heard: HeardWords, plan: RoundPlan) -> tuple[Facts, ...]:
         """The facts of each word of the transcript, before the round is applied."""
-        window, end = state.window, plan.window.end
-        firm = len(spoken(heard.words[: heard.firm]))
-        return facts_of(spoken(heard.words), window.guess, state.rounds, firm=firm, end=end, step=window.step(end))
+        firm, end = len(spoken(heard.words[: heard.firm])), plan.window.end
+        return facts_of(spoken(heard.words), state.guess, state.rounds, firm=firm, end=end, step=state.step(end))
 
     def _new_in(self, window: ForcedWindow, heard: HeardWords) -> HeardWords:
         """The words without copies of earlier ones, and without a loop that began with the text in front of it."""
@@ -313,7 +302,7 @@ class Tide(AttendingEnds):
             return
         state.shown = likely_shown(
             state.shown,
-            state.window.guess,
+            state.guess,
             judged.chances[judged.firm :],
             least=self.min_shown_probability,
             confirmed=judged.words[judged.firm - 1].end if judged.firm else state.start,
@@ -326,16 +315,16 @@ class Tide(AttendingEnds):
         """Let go of audio at the front. Returns words that had to be confirmed for that, and whether the next window
         begins anew, after all that was said.
         """
-        window, plan = state.window, result.plan
-        step, guess = window.step(plan.window.end), window.guess
-        window.ends.append(plan.window.end)
-        reopened = self._ends_early(window, result)
+        end, guess = result.plan.window.end, state.guess
+        step = state.step(end)
+        state.ends.append(end)
+        reopened = self._ends_early(state, result)
         if reopened:  # after the mark at the end of the text that is over
-            forced = window.reopen(plan.window.end, loop_guard=self.loop_guard)
+            forced = state.reopen(end, loop_guard=self.loop_guard)
             forced += [judged.closing] if judged.closing else []
         else:
-            forced = [] if plan.is_last else self._shorten(window, step, result)
-        if taken := guess[: len(guess) - len(window.guess)]:
+            forced = [] if result.plan.is_last else self._shorten(state, step, result)
+        if taken := guess[: len(guess) - len(state.guess)]:
             state.rounds = state.rounds[len(taken) :]
             state.shown = tuple(word for word in state.shown if word.lies_after(taken[-1].end))
         return forced, reopened
@@ -378,7 +367,7 @@ class Tide(AttendingEnds):
     def _commit(
         self, state: TideState, judged: Judgement, confirmed: Sequence[TokenWord], plan: RoundPlan, *, reopened: bool
     ) -> Commit:
-        guess = tuple(word.word for word in state.window.guess)
+        guess = tuple(word.word for word in state.guess)
         closing = None if reopened or judged.closing is None else judged.closing.word
         return Commit(
             tuple(word.word for word in confirmed),

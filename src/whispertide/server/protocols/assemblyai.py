@@ -39,10 +39,7 @@ class AssemblyAIProtocol(base.WireProtocol):
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
         query = opening.query
-        encoding = query.get("encoding") or "pcm_s16le"
-        if encoding not in _ENCODINGS:
-            known = ", ".join(_ENCODINGS)
-            raise base.ProtocolError(f"expected encoding to be one of {known}; got {messages.abbreviate(encoding)}")
+        encoding = messages.one_of(query.get("encoding") or "pcm_s16le", _ENCODINGS, "encoding")
         if "opus" not in encoding and not query.get("sample_rate"):
             raise base.ProtocolError(f"expected a sample_rate for {encoding}; got none")
         rate = messages.whole(query, "sample_rate", SAMPLE_RATE)

@@ -129,11 +129,7 @@ def _declared(query: Mapping[str, str], channel: int | None) -> AudioInput | Non
     channels = messages.whole(query, "channels", 1)
     if not encoding and not stated:
         return None
-    if (encoding or "linear16") not in _ENCODINGS:
-        raise base.ProtocolError(
-            f"expected encoding to be one of {', '.join(_ENCODINGS)}; got {messages.abbreviate(encoding)}"
-        )
-    name, usual = _ENCODINGS[encoding or "linear16"]
+    name, usual = _ENCODINGS[messages.one_of(encoding or "linear16", _ENCODINGS, "encoding")]
     rate = messages.whole(query, "sample_rate", usual)
     return messages.audio_input(name, rate=rate, channels=channels, channel=channel)
 

@@ -164,6 +164,13 @@ def switch(values: Mapping[str, Any], name: str, default: bool = False) -> bool:
     return result
 
 
+def one_of(value: str, known: Collection[str], name: str) -> str:
+    """The value, if it is known."""
+    if value not in known:
+        raise ProtocolError(f"expected {name} to be one of {', '.join(known)}; got {abbreviate(value)}")
+    return value
+
+
 def texts(value: object, name: str) -> list[str]:
     """Read a list of texts; null is empty."""
     if value is None:

@@ -196,10 +196,7 @@ def _with_detection(session: RealtimeSession, values: Mapping[str, Any], server:
     for name in ("threshold", "prefix_padding_ms", "silence_duration_ms"):
         messages.number(wanted, name)
     if wanted.get("type") == "semantic_vad":
-        eagerness = messages.text(wanted, "eagerness") or "auto"
-        if eagerness not in _EAGERNESS:
-            known = ", ".join(_EAGERNESS)
-            raise ProtocolError(f"expected eagerness to be one of {known}; got {messages.abbreviate(eagerness)}")
+        eagerness = messages.one_of(messages.text(wanted, "eagerness") or "auto", _EAGERNESS, "eagerness")
         return replace(session, detection={**wanted, "eagerness": eagerness} if server.hears_turns else _DETECTION)
     before = session.detection if session.detection and session.detection.get("type") == "server_vad" else _DETECTION
     return replace(session, detection={**before, **wanted, "type": "server_vad"})

@@ -88,9 +88,8 @@ class WhisperLiveProtocol(base.WireProtocol):
                 raise base.ProtocolError("expected the client's uid in its options; got none")
             self._last_n = min(max(1, messages.whole(options, "send_last_n_segments", 10)), _MOST_SEGMENTS)
             self._with_words = messages.switch(options, "word_timestamps")
-            self._format = messages.text(options, "audio_format") or "float32"
-            if self._format not in _FORMATS:
-                raise base.ProtocolError(f"expected audio_format to be one of {', '.join(_FORMATS)}")
+            wanted = messages.text(options, "audio_format") or "float32"
+            self._format = messages.one_of(wanted, _FORMATS, "audio_format")
             self._audio = AudioInput(_FORMATS[self._format][0], rate=SAMPLE_RATE)
             settings = self._settings(options)
         except base.ProtocolError as error:
@@ -101,8 +100,8 @@ class WhisperLiveProtocol(base.WireProtocol):
     def _settings(self, options: Mapping[str, Any]) -> base.Settings:
         pause = messages.number(messages.mapping(options, "vad_parameters"), "min_silence_duration_ms")
         task = messages.text(options, "task")
-        if task is not None and task not in TASKS:
-            raise base.ProtocolError(f"expected task to be one of {', '.join(TASKS)}; got {messages.abbreviate(task)}")
+        if task is not None:
+            messages.one_of(task, TASKS, "task")
         terms = (messages.text(options, "hotwords") or "").split(",")
         return base.Settings(
             model=messages.text(options, "model"),

@@ -8,9 +8,10 @@ import pytest
 
 from reference import NANO, ct2_folder
 from whispertide.checkpoint import load_checkpoint
-from whispertide.checkpoint.layout import expected_shapes, from_openai_name, to_openai_name
+from whispertide.checkpoint.layout import expected_shapes, from_openai_name
 from whispertide_lab.evaluation.peers import convert_ct2, convert_ggml, convert_openai
 from whispertide_lab.evaluation.peers.livekit import alignment_mask
+from whispertide_lab.evaluation.peers.names import to_openai_name
 
 CHECKPOINT = load_checkpoint(NANO)
 
