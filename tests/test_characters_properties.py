@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from few_examples import quick
 from scripted_model import multilingual
+from whispertide.checkpoint.languages import apart
 from whispertide.decoding.search import Hypothesized
 from whispertide.decoding.token_words import Sampled, TokenWord, read_words, tokens_of
 from whispertide.events import Confirmed, End, Hypothesis, TurnEnd, from_dict, to_dict
@@ -48,6 +49,8 @@ def written(draw: st.DrawFn) -> tuple[str, str, list[str]]:
     language = draw(LANGUAGES)
     # Of emoji a text has some among words, of other scripts nothing else.
     characters = draw(st.lists(st.sampled_from(CHARACTERS[language]), min_size=1, max_size=30))
+    if apart(characters[0], language) != characters[0]:
+        characters = [" ", *characters]  # as Whisper begins a text where words have spaces between them
     return language, "".join(characters), characters
 
 
