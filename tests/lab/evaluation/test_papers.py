@@ -55,6 +55,7 @@ TEXT = """
 [[paper]]
 name = "hush"
 title = "Hush"
+summary = "It holds."
 
 [[paper.item]]
 id = "table 1"

@@ -69,7 +69,7 @@ def build() -> str:
     papers = every_paper().values()
     parts = [_INTRODUCTION, _overview(papers)]
     for paper in papers:
-        parts.append(f"## {paper.name}\n\n{paper.title}\n\n{_listing(paper)}")
+        parts.append(f"## {paper.name}\n\n{paper.title}\n\n{paper.summary}\n\n{_listing(paper)}")
         parts += [_section(paper, item) for item in paper.items]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

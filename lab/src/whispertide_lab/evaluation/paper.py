@@ -134,10 +134,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper and the items of its evaluation."""
+    """A paper and the items of its evaluation; `summary` says in a paragraph what holds on real Whisper."""
 
     name: str
     title: str
+    summary: str
     items: tuple[Item, ...]
 
 

@@ -32,8 +32,8 @@ def read_papers(text: str) -> tuple[Paper, ...]:
         raise OptionError(f"expected papers, each with its items: {error}") from error
 
 
-def _paper(*, name: str, title: str, item: Sequence[dict[str, Any]]) -> Paper:
-    return Paper(name, title, tuple(map(_item, item)))
+def _paper(*, name: str, title: str, summary: str, item: Sequence[dict[str, Any]]) -> Paper:
+    return Paper(name, title, summary, tuple(map(_item, item)))
 
 
 def _item(about: dict[str, Any]) -> Item:
