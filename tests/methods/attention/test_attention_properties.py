@@ -373,7 +373,7 @@ class Careless(Tide):
     def apply(self, state: Any, result: RoundResult[Any]) -> Commit:
         commit = super().apply(state, result)
         if commit.confirmed:
-            state.window.move(result.plan.window.end - 8_000)
+            state.move(result.plan.window.end - 8_000)
         return commit
 
 
