@@ -5,7 +5,7 @@ here it becomes final. A policy goes on with all that it has confirmed, or it wo
 is left out, put off or settled first (`SessionState.filter_commit`). Time is in samples.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from whispertide.streaming.repetition import BEFORE, CONTEXT, cut_loops, normali
 from whispertide.streaming.round import Commit, RoundResult
 from whispertide.streaming.schedule import ON_TIME, Lateness
 from whispertide.streaming.turn_state import PlannedRound, TurnState, Utterance
-from whispertide.types import Word, goes_on, join_words, seconds
+from whispertide.types import Word, clip_times, goes_on, join_words, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Transcript:
     def apply(self, commit: Commit, *, end: int) -> Change:
         """Apply a commit for audio that ends at `end`. Word times are brought into order and into the audio."""
         # Before the guess: its times start where the words that are confirmed here end.
-        confirmed = _in_order(commit.confirmed, self.end, end)
+        confirmed = clip_times(commit.confirmed, self.end, end)
         self.words += confirmed
-        hypothesis = _in_order(commit.hypothesis, self.end, end)
+        hypothesis = clip_times(commit.hypothesis, self.end, end)
         changed = hypothesis != self.hypothesis
         self.hypothesis = hypothesis
         return Change(confirmed, hypothesis if changed else None)
@@ -73,17 +73,6 @@ class Transcript:
 
     def copy(self) -> "Transcript":
         return Transcript(list(self.words), self.hypothesis)
-
-
-def _in_order(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
-    """Clip word times so that they rise from `start` and do not pass `end`; a word may become empty, never negative."""
-    placed: list[Word] = []
-    for word in words:
-        # Not before the word before it, and inside the audio; what is confirmed may reach a little beyond that.
-        begin = min(max(word.start, start), max(end, start))
-        start = min(max(word.end, begin), max(end, start))
-        placed.append(word if (begin, start) == (word.start, word.end) else replace(word, start=begin, end=start))
-    return tuple(placed)
 
 
 def drop_unlikely(

@@ -111,6 +111,17 @@ def join_words(words: "tuple[Word, ...] | list[Word]") -> str:
     return "".join(word.text for word in words).strip()
 
 
+def clip_times(words: Iterable[Word], start: int, end: int) -> tuple[Word, ...]:
+    """Clip word times so that they rise from `start` and do not pass `end`; a word may become empty, never negative."""
+    placed: list[Word] = []
+    for word in words:
+        # Not before the word before it, and inside the audio; what is confirmed may reach a little beyond that.
+        begin = min(max(word.start, start), max(end, start))
+        start = min(max(word.end, begin), max(end, start))
+        placed.append(word if (begin, start) == (word.start, word.end) else replace(word, start=begin, end=start))
+    return tuple(placed)
+
+
 def align_down(sample: int) -> int:
     """Round down to a sample at which a window may start (a multiple of 320)."""
     return sample - sample % FRAME_SAMPLES

@@ -11,7 +11,7 @@ import numpy as np
 from whispertide.checkpoint.languages import apart
 from whispertide.decoding.segments import TimedSegment
 from whispertide.decoding.token_words import WordTiming, merge_punctuation
-from whispertide.types import SAMPLE_RATE, Span, Word
+from whispertide.types import SAMPLE_RATE, Span, Word, clip_times
 
 _LONGEST_TYPICAL_WORD = SAMPLE_RATE * 7 // 10  # 0.7 s, as in openai/whisper
 SEGMENT_TOLERANCE = SAMPLE_RATE // 2  # a word may disagree with its segment's timestamps by this much
@@ -113,12 +113,9 @@ def in_order(segments: Iterable[SpokenSegment], end: int) -> list[SpokenSegment]
     """
     placed, clock = [], 0
     for segment in segments:
-        words = []
-        for word in segment.words:
-            start = min(max(word.start, clock), end)
-            clock = min(max(word.end, start), end)
-            words.append(replace(word, start=start, end=clock))
-        placed.append(replace(segment, words=tuple(words)))
+        words = clip_times(segment.words, clock, end)
+        clock = words[-1].end if words else clock
+        placed.append(replace(segment, words=words))
     return placed
 
 
