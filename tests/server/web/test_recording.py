@@ -31,6 +31,20 @@ WATCHED = """import("/socket.js").then(({ LiveSession }) => {
     addEventListener.apply(this, given);
   };
 })"""
+# The worklet loads when a test calls `load`.
+LATE_WORKLET = """(() => {
+  const { addModule } = AudioWorklet.prototype;
+  AudioWorklet.prototype.addModule = async function (url) {
+    await new Promise((resolve) => (window.load = resolve));
+    return addModule.call(this, url);
+  };
+})()"""
+# How many locks hold the screen.
+LOCKS = """(() => {
+  window.locks = 0;
+  const request = async () => (locks++, { release: async () => locks-- });
+  Object.defineProperty(navigator, "wakeLock", { value: { request } });
+})()"""
 SILENT = "stream.getTracks().every(({ readyState }) => readyState === 'ended')"
 
 
@@ -96,13 +110,7 @@ def unreached(browser: Page, address: str) -> Iterator[Page]:
 
 def test_stop_before_the_sound_has_started(tab: Page) -> None:
     """The worklet still loads, and the sound that it would be for is closed: nothing is wrong with the server."""
-    tab.evaluate("""(() => {
-      const { addModule } = AudioWorklet.prototype;
-      AudioWorklet.prototype.addModule = async function (url) {
-        await new Promise((resolve) => (window.load = resolve));
-        return addModule.call(this, url);
-      };
-    })()""")
+    tab.evaluate(LATE_WORKLET)
     tab.click("#record")
     tab.wait(f"{STATE} === 'live' && Boolean(window.load)")
     tab.click("#record")
@@ -165,10 +173,7 @@ def test_sound_that_went_to_sleep_is_woken(tab: Page) -> None:
 
 
 def test_the_screen_stays_on_when_the_page_is_seen_again(tab: Page) -> None:
-    tab.evaluate("""Object.defineProperty(navigator, "wakeLock", { value: { request: async () => {
-      window.locks = (window.locks ?? 0) + 1;
-      return { release: async () => locks-- };
-    } } }), 0""")
+    tab.evaluate(LOCKS)
     tab.press("r")
     tab.wait("window.locks === 1")
     tab.evaluate("window.locks = 0, document.dispatchEvent(new Event('visibilitychange')), 0")  # it was taken back
@@ -179,16 +184,8 @@ def test_the_screen_stays_on_when_the_page_is_seen_again(tab: Page) -> None:
 
 def test_the_screen_is_asked_for_once_where_the_sound_starts_late(tab: Page) -> None:
     """Of two locks the first would stay when the recording is over."""
-    tab.evaluate("""(() => {
-      const { addModule } = AudioWorklet.prototype;
-      AudioWorklet.prototype.addModule = async function (url) {
-        await new Promise((resolve) => (window.load = resolve));
-        return addModule.call(this, url);
-      };
-      window.locks = 0;
-      const request = async () => (locks++, { release: async () => locks-- });
-      Object.defineProperty(navigator, "wakeLock", { value: { request } });
-    })()""")
+    tab.evaluate(LATE_WORKLET)
+    tab.evaluate(LOCKS)
     tab.press("r")
     tab.wait(f"{STATE} === 'live' && Boolean(window.load)")
     tab.evaluate("document.dispatchEvent(new Event('visibilitychange')), load()")
