@@ -9,7 +9,7 @@ from pathlib import Path
 from whispertide.options import DEFAULT_MODEL
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import publish
-from whispertide_lab.evaluation.bootstrap import compare
+from whispertide_lab.evaluation.bootstrap import UNITS, compare
 from whispertide_lab.evaluation.core_speed import are_alike
 from whispertide_lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide_lab.evaluation.grid import OFFLINE, PEER
@@ -137,7 +137,7 @@ def differences(found: Measured) -> publish.Part:
         + ", ".join(f"{found.steps[half][name]:g} s on `{half}`" for half in HALVES if name in found.steps[half])
         for name in dict.fromkeys(chain(*found.steps.values()))
     ]
-    note = "With 95 % intervals, by a bootstrap over recordings, paired (10,000 draws). Steps, by the half chosen on:"
+    note = f"With 95 % intervals, by a bootstrap over {UNITS}, paired (10,000 draws). Steps, by the half chosen on:"
     return publish.Part(f"{found.title}, against tide", "\n\n".join((note, "\n".join(chosen), table)))
 
 

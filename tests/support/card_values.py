@@ -18,6 +18,7 @@ def make_result(
     mode: str = PADDED.name,
     corpus_hash: str = "0123456789ab",
     timing: tuple[tuple[tuple[int, int], ...], ...] = (),
+    speakers: tuple[str, ...] = (),
 ) -> Result:
     return Result(
         part=part,
@@ -31,6 +32,7 @@ def make_result(
         characters=tuple((5 * (sub + dele + ins), 5 * (hit + sub + dele)) for hit, sub, dele, ins in words),
         ran_away=tuple(counts[3] >= max(3, sum(counts[:3]) / 2) for counts in words),
         timing=timing,
+        speakers=speakers,
     )
 
 

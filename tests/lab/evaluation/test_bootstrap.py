@@ -5,7 +5,16 @@ import pytest
 
 from whispertide.errors import OptionError
 from whispertide_lab.evaluation import bootstrap
-from whispertide_lab.evaluation.bootstrap import MANY, compare, figure_interval, interval, paired, times
+from whispertide_lab.evaluation.bootstrap import (
+    MANY,
+    by_unit,
+    compare,
+    figure_interval,
+    interval,
+    latencies,
+    paired,
+    times,
+)
 
 UTTERANCES, EXPERIMENTS = 60, 300
 
@@ -56,7 +65,7 @@ def test_the_difference_is_of_sums_not_of_means() -> None:
     assert found.a == pytest.approx(0.01)
     assert found.b == pytest.approx(0.11)
     assert found.difference == pytest.approx(0.10)
-    assert found.utterances == 2
+    assert found.units == 2
 
 
 def test_equal_systems_do_not_differ() -> None:
@@ -102,6 +111,67 @@ def test_a_figure_of_a_run_has_the_interval_of_its_utterances() -> None:
     assert figure_interval("confirmed_mean_s", records) == interval(late)
     assert figure_interval("gflop_per_s", records) is None
     assert figure_interval("wer", records[1:]) is None, "too few"
+
+
+def spoken(errors: int, speaker: str, number: int, words: int = 10) -> dict[str, object]:
+    return {
+        "id": f"{speaker}/{number}",
+        "group": speaker,
+        "errors": errors,
+        "words": words,
+        "confirmed_s": [0.1 * errors],
+    }
+
+
+def test_the_utterances_of_a_speaker_are_drawn_together() -> None:
+    """Four utterances of a speaker that are heard alike tell no more than one: the interval is that of 20 units."""
+    speakers = [n % 5 for n in range(MANY)]
+    records = [spoken(errors, f"speaker {n}", part) for part in range(4) for n, errors in enumerate(speakers)]
+    alone = [(float(errors), 10.0) for errors in speakers]
+    assert figure_interval("wer", records) == pytest.approx(interval(alone))
+    assert figure_interval("wer", [one for one in records if one["group"] != "speaker 0"]) is None, "19 speakers"
+    better = [{**record, "errors": int(str(record["errors"])) // 2} for record in records]
+    found = compare(records, better)["wer"]
+    by_speaker = paired(alone, [(errors // 2, words) for errors, words in alone])
+    assert (found.low, found.high) == pytest.approx((by_speaker.low, by_speaker.high))
+    assert found.units == MANY
+    assert len(latencies(records)) == MANY
+
+
+@pytest.mark.parametrize("nobody", ["", "-", "unknown"])
+def test_who_is_not_known_is_not_one_speaker(nobody: str) -> None:
+    records = [spoken(n % 3, nobody, n) for n in range(MANY)]
+    assert figure_interval("wer", records) == interval([(n % 3, 10) for n in range(MANY)])
+
+
+def test_sounds_of_one_kind_are_not_one_speaker() -> None:
+    """Where nobody speaks the group is the kind of noise."""
+    silent = [spoken(n % 2, "rain", n, words=0) for n in range(MANY)]
+    found = compare([spoken(1, "ann", 0), *silent], [spoken(2, "ann", 0), *silent])["wer"]
+    assert found.units == MANY + 1
+
+
+def test_units_keep_the_sums() -> None:
+    assert by_unit([(1, 10), (2, 20), (4, 40)], ["ann", 1, "ann"]) == [(5, 50), (2, 20)]
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth_where_speakers_are_easy_or_hard() -> None:
+    """30 speakers, 8 utterances each, their rates between 0.05 and 0.35. By utterances intervals would cover it far
+    less often than they say.
+    """
+    rng = np.random.default_rng(2)
+    covered, by_utterance = 0, 0
+    for seed in range(EXPERIMENTS):
+        rates = rng.uniform(0.05, 0.35, 30)
+        errors = rng.binomial(20, np.repeat(rates, 8))
+        ratios = [(float(count), 20.0) for count in errors]
+        low, high = interval(by_unit(ratios, list(np.repeat(np.arange(30), 8))), draws=400, seed=seed)
+        covered += low <= 0.2 <= high
+        low, high = interval(ratios, draws=400, seed=seed)
+        by_utterance += low <= 0.2 <= high
+    assert 263 <= covered <= 297  # percentile intervals of 30 units are a little narrow
+    assert by_utterance < 240
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

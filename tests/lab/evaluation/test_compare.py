@@ -26,7 +26,8 @@ def test_no_difference_is_not_called_one(tmp_path: Path) -> None:
     first, second = make_cell(results, utterances=5), make_cell(results, utterances=5, code="another")
     found = compare(first, second)
     assert "no clear difference in WER (0.00, 95 % 0.00 to 0.00 points)" in found.verdict
-    assert "only 5 utterances" in found.verdict
+    assert "only 5 speakers, or recordings where nobody knows the speaker: intervals are too narrow" in found.verdict
+    assert found.table.title == "Intervals are over speakers, or recordings where nobody knows the speaker."
     assert found.names[0] != found.names[1]
 
 

@@ -136,7 +136,7 @@ def compare(
     b: Annotated[str | None, typer.Argument(metavar="[B]", help="The one to compare it with.")] = None,
     output: FolderOption = DEFAULT_FOLDER,
 ) -> ExitCode:
-    """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals.
+    """Compare two cells, or two folders cell by cell: paired by utterance, with bootstrap intervals over speakers.
 
     Without names it lists all cells.
     """

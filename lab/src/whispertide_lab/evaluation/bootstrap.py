@@ -1,12 +1,13 @@
-"""How sure a figure is, and a difference between two: bootstrap over utterances (Efron 1979; Bisani and Ney 2004).
+"""How sure a figure is, and a difference between two: bootstrap over speakers (Efron 1979; Bisani and Ney 2004).
 
-A figure is a ratio of sums: errors over reference words, seconds of latency over matched words. Utterances are drawn
-with replacement, whole, because errors within one are not independent; for a difference both systems get the same
-draw, because an utterance hard for one is hard for the other. Percentile intervals; the same seed, the same interval.
-With fewer than about twenty utterances (`MANY`) they are too narrow, and the caller should say so.
+A figure is a ratio of sums: errors over reference words, seconds of latency over matched words. Speakers are drawn with
+replacement, each with all utterances, because what is hard in one utterance of a speaker is hard in the next
+(`units_of`); where nobody knows who speaks, each utterance is a unit of its own. For a difference both systems get the
+same draw, because what is hard for one is hard for the other. Percentile intervals; the same seed, the same interval.
+With fewer than about twenty units (`MANY`) they are too narrow, and the caller should say so.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,26 +16,28 @@ import numpy as np
 import numpy.typing as npt
 
 from whispertide.errors import OptionError
+from whispertide_lab.speech.utterance import NOBODY
 
 DRAWS = 10_000
 LEVEL = 0.95
-MANY = 20  # utterances; with fewer an interval is too narrow
+MANY = 20  # units; with fewer an interval is too narrow
+UNITS = "speakers, or recordings where nobody knows the speaker"  # what is drawn, for a page
 _AT_ONCE = 500  # draws weighed at a time
-_FEW = 255  # utterances, of which no count exceeds a byte: 10,000 draws take 2.5 MB
-Ratio = tuple[float, float]  # one utterance's share in the numerator and in the denominator
+_FEW = 255  # units, of which no count exceeds a byte: 10,000 draws take 2.5 MB
+Ratio = tuple[float, float]  # one unit's share in the numerator and in the denominator
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What B has more than A, with its interval."""
+    """What B has more than A, with its interval, for which so many `units` were drawn."""
 
     a: float
     b: float
     difference: float
     low: float
     high: float
-    utterances: int
+    units: int
 
     @property
     def certain(self) -> bool:
@@ -47,9 +50,28 @@ class Difference:
         return f"{scale * self.difference:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
-def interval(utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:
+def units_of(groups: Sequence[str]) -> list[Hashable]:
+    """What is drawn for each utterance, by the names of the speakers: the speaker, or, of nobody, the utterance."""
+    return [number if group in NOBODY else group for number, group in enumerate(groups)]
+
+
+def by_unit(utterances: Sequence[Ratio], units: Sequence[Hashable]) -> list[Ratio]:
+    """The sums over each unit, in the order of their first utterances."""
+    sums: dict[Hashable, Ratio] = {}
+    for unit, (above, below) in zip(units, utterances, strict=True):
+        before = sums.get(unit, (0.0, 0.0))
+        sums[unit] = (before[0] + above, before[1] + below)
+    return list(sums.values())
+
+
+def units_in(records: Sequence[Mapping[str, Any]]) -> list[Hashable]:
+    """What is drawn for each of the records of a run; a group of recordings without words is not of one speaker."""
+    return units_of([str(record.get("group") or "") if record.get("words") else "" for record in records])
+
+
+def interval(units: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:
     """The interval of sum(numerators) / sum(denominators). Raises `OptionError` where that is undefined."""
-    values = _array(utterances)
+    values = _array(units)
     drawn = np.concatenate([_ratios(counts @ values) for counts in _draws(len(values), draws, seed)])
     low, high = _percentiles(drawn)
     return low, high
@@ -58,16 +80,22 @@ def interval(utterances: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) 
 def figure_interval(key: str, records: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
     """The interval of a figure of a run, by its key in the scores, from the records of its utterances.
 
-    None for a figure that is none of those of `compare`, and for fewer than `MANY` utterances. Raises `OptionError`
-    where the figure is undefined.
+    None for a figure that is none of those of `compare`, and for fewer than `MANY` units. Raises `OptionError` where
+    the figure is undefined.
     """
-    if key not in _FIGURES or len(records) < MANY:
+    if key not in _FIGURES:
         return None
-    return interval([_FIGURES[key](record) for record in records])
+    found = _by_unit(records, key)
+    return interval(found) if len(found) >= MANY else None
+
+
+def _by_unit(records: Sequence[Mapping[str, Any]], key: str) -> list[Ratio]:
+    """A figure of a run, unit by unit."""
+    return by_unit([_FIGURES[key](record) for record in records], units_in(records))
 
 
 def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> Difference:
-    """The difference of two systems on the same utterances, in the same order.
+    """The difference of two systems on the same units, in the same order.
 
     Raises `OptionError` if their numbers differ, or if a ratio is undefined.
     """
@@ -81,7 +109,7 @@ def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: 
 
 
 def times(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float, float]:
-    """How many times the ratio of B that of A is, and its interval, on the same utterances in the same order.
+    """How many times the ratio of B that of A is, and its interval, on the same units in the same order.
 
     Raises `OptionError` if their numbers differ, or if a ratio is undefined.
     """
@@ -92,21 +120,22 @@ def times(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: i
 
 
 def latencies(records: Sequence[Mapping[str, Any]]) -> list[Ratio]:
-    """The confirmed latency of a run, from the records of its utterances (`score.UtteranceScore`)."""
-    return [_FIGURES["confirmed_mean_s"](record) for record in records]
+    """The confirmed latency of a run, unit by unit, from the records of its utterances (`score.judge`)."""
+    return _by_unit(records, "confirmed_mean_s")
 
 
 def compare(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
-    """WER and the three mean latencies of two runs, from the records of their utterances (`score.UtteranceScore`).
+    """WER and the three mean latencies of two runs, from the records of their utterances (`score.judge`).
 
     Utterances are paired by `id`; those that only one run has are left out of both. A figure that one of them does not
     have is left out of the result.
     """
     others = {record["id"]: record for record in b}
     pairs = [(record, others[record["id"]]) for record in a if record["id"] in others]
+    units = units_in([record for record, _ in pairs])
     found: dict[str, Difference] = {}
     for name, ratio in _FIGURES.items():
-        sides = [[ratio(record) for record in side] for side in zip(*pairs, strict=True)]
+        sides = [by_unit([ratio(record) for record in side], units) for side in zip(*pairs, strict=True)]
         if sides and all(sum(denominator for _, denominator in side) for side in sides):
             found[name] = paired(*sides)
     return found
@@ -131,19 +160,19 @@ _FIGURES: dict[str, Callable[[Mapping[str, Any]], Ratio]] = {
 
 def _both(a: Sequence[Ratio], b: Sequence[Ratio]) -> tuple[Floats, Floats]:
     if len(a) != len(b):
-        raise OptionError(f"expected the same utterances of both; got {len(a)} and {len(b)}")
+        raise OptionError(f"expected the same utterances of both; got {len(a)} and {len(b)} units")
     return _array(a), _array(b)
 
 
-def _array(utterances: Sequence[Ratio]) -> Floats:
-    values = np.asarray(utterances, dtype=np.float64).reshape(-1, 2)
+def _array(units: Sequence[Ratio]) -> Floats:
+    values = np.asarray(units, dtype=np.float64).reshape(-1, 2)
     if not values[:, 1].sum():
         raise OptionError("expected at least one utterance with something to count in it; got none")
     return values
 
 
 def _draws(size: int, draws: int, seed: int) -> Iterator[Floats]:
-    """How often each utterance is drawn, [some draws, size]; both systems of a pair see the same."""
+    """How often each unit is drawn, [some draws, size]; both systems of a pair see the same."""
     drawn = _kept(size, draws, seed) if size <= _FEW else _counted(size, draws, seed)
     return (counts.astype(np.float64) for counts in drawn)
 
@@ -157,7 +186,7 @@ def _kept(size: int, draws: int, seed: int) -> tuple[npt.NDArray[np.uint8], ...]
 def _counted(size: int, draws: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
     for begun in range(0, draws, _AT_ONCE):
-        # How often each is drawn: the same as drawing numbers of utterances, and sums become one product of matrices.
+        # How often each is drawn: the same as drawing numbers of units, and sums become one product of matrices.
         yield rng.multinomial(size, np.full(size, 1 / size), size=min(_AT_ONCE, draws - begun))
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from whispertide.tuning import page
 from whispertide.tuning.drawing import SERIES, Curve, Drawing, Line, scatter
 from whispertide_lab.evaluation import plots
-from whispertide_lab.evaluation.bootstrap import MANY, figure_interval
+from whispertide_lab.evaluation.bootstrap import MANY, UNITS, figure_interval
 from whispertide_lab.evaluation.grid import PEER
 from whispertide_lab.evaluation.revisions import revisions
 from whispertide_lab.evaluation.store import Cell
@@ -133,7 +133,7 @@ def _ablation(cells: Sequence[Cell], key: str, scale: float, caption: str, unit:
         return ""
     note = "Recipes as they are (blue), and changed (orange)."
     if any(item.low is not None for item in items):
-        note += f" Whiskers: 95 % bootstrap intervals over utterances, where there are {MANY} or more."
+        note += f" Whiskers: 95 % bootstrap intervals over {UNITS}; drawn for {MANY} or more of these."
     return page.figure(plots.bars(items, x_label=unit, title=_title(caption, cells)), caption, note)
 
 
@@ -233,7 +233,7 @@ def latencies(cell: Cell, key: str) -> list[float]:
 
 
 def _spread(cell: Cell, key: str, scale: float) -> tuple[float | None, float | None]:
-    """A 95 % bootstrap interval over utterances, where there are enough of them."""
+    """A 95 % bootstrap interval, where there are enough units."""
     found = figure_interval(key, cell.utterances)
     return (None, None) if found is None else (scale * found[0], scale * found[1])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from whispertide.errors import OptionError
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import bootstrap
-from whispertide_lab.evaluation.bootstrap import MANY, Difference
+from whispertide_lab.evaluation.bootstrap import MANY, UNITS, Difference
 from whispertide_lab.evaluation.report import is_aligned, is_unreliable, latency_marks
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.evaluation.trace import FREE, PROCESSOR
@@ -72,14 +72,14 @@ class Comparison:
                 figures[:2] = (figure + mark for figure, mark in zip(figures, marked, strict=False))
                 unit = "%" if measure.unit == "points" else measure.unit
                 rows.append((f"{measure.name} {unit}", *figures, measure.span(found)))
-        return Table(("", "A", "B", "B - A", "95 % interval"), tuple(rows))
+        return Table(("", "A", "B", "B - A", "95 % interval"), tuple(rows), f"Intervals are over {UNITS}.")
 
     @property
     def verdict(self) -> str:
         """One line. Only an interval without zero is called a difference."""
         parts = [_said(m, self.differences[m.key]) for m in _VERDICTS if m.key in self.differences]
-        count = min((found.utterances for found in self.differences.values()), default=0)
-        caveat = f" (only {count} utterances: intervals are too narrow)" if count < MANY else ""
+        count = min((found.units for found in self.differences.values()), default=0)
+        caveat = f" (only {count} {UNITS}: intervals are too narrow)" if count < MANY else ""
         aligned = (
             " (word times by forced alignment: no claim about latency)"
             if any(is_aligned(cell.score) for cell in (self.a, self.b))

@@ -8,6 +8,7 @@ from typing import Protocol
 from whispertide.types import FloatArray
 
 ALIGNED = "aligned"  # word times by forced alignment, no basis for a claim about latency
+NOBODY = frozenset({"", "-", "unknown", "nonspeech"})  # groups that are no speaker
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Utterance:
 
     exact_times   whether every word has the synthesizer's or hand-labelled times; only then latency may be claimed
     aligned_by    the model that placed the words by forced alignment, if nobody knows exact times; empty if none did
-    group         recordings of one speaker, voice or session, for breakdowns
+    group         the speaker, voice or session: what recordings of one have in common. See `NOBODY`
     intent        what the speaker of a command wants, where that is known
     prompted      whether the words are those that the speaker was asked to read, unchecked
     """

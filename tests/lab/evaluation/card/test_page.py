@@ -44,6 +44,15 @@ def test_no_disease_no_claim() -> None:
     assert "at least 20 utterances): none." in few
 
 
+def test_what_intervals_are_over_is_said() -> None:
+    """30 utterances of 10 people are few."""
+    assert "bootstraps over utterances (95 %)" in page(make_card(make_result([RIGHT] * 30)))
+    people = tuple(f"speaker {n % 10}" for n in range(30))
+    text = page(make_card(make_result([RIGHT] * 30, kind="real", speakers=people)))
+    assert "bootstraps over speakers (recordings where nobody speaks, utterances where nobody knows who" in text
+    assert "| 30 ! | 300 |" in text
+
+
 def test_few_utterances_are_marked_and_very_few_have_no_interval() -> None:
     assert "| 19 ! | 190 | 0.0 (0.0 to 0.0) |" in page(make_card(make_result([RIGHT] * 19)))
     assert "| 2 ! | 20 | 0.0 |" in page(make_card(make_result([RIGHT] * 2)))

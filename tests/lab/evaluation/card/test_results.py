@@ -64,12 +64,37 @@ def test_pairs_are_those_of_the_same_recordings() -> None:
     found = paired(before, after, "word_errors")
     assert found is not None
     assert found.difference == pytest.approx(-0.3)
-    assert found.utterances == 30
+    assert found.units == 30
     assert paired(before, make_result([RIGHT] * 30, corpus_hash="another"), "word_errors") is None
     assert paired(before, after, "timing_sums") is None  # neither has any
     fewer = paired(before, make_result([RIGHT] * 10), "word_errors")
     assert fewer is not None
-    assert fewer.utterances == 10
+    assert fewer.units == 10
+
+
+def test_the_utterances_of_a_speaker_are_drawn_together() -> None:
+    """Three utterances of each of 20 people, all alike: as wide as with one of each."""
+    once = [RIGHT, WRONG] * 10
+    people = tuple(f"speaker {n}" for n in range(20))
+    alone = make_result(once, kind="real", speakers=people)
+    thrice = make_result(once * 3, kind="real", speakers=people * 3)
+    assert thrice.figures()["wer_interval"] == pytest.approx(alone.figures()["wer_interval"])
+    better = make_result([RIGHT] * 60, kind="real")  # a card of an earlier version does not know who spoke
+    for before, after in ((thrice, better), (better, thrice)):
+        found = paired(before, after, "word_errors")
+        assert found is not None
+        assert found.units == 20
+    assert len(set(pooled("all", [thrice, alone]).units)) == 20
+
+
+def test_a_recording_that_was_cut_is_one_unit_and_synthetic_utterances_are_apart() -> None:
+    said = tuple(
+        Utterance(f"u{n}", (RefWord("one"),), 2.0, lambda: pytest.fail("not heard"), group="x") for n in (0, 1)
+    )
+    records = [Record(f"u{n}", PADDED.name, "one", Counts(1), Counts(3)) for n in (0, 1)]
+    for kind, units in (("real", 1), ("nonspeech", 1), ("synthetic", 2)):
+        part = Part("set", kind, "corpus", "hash", said)  # type: ignore[arg-type]
+        assert len(set(result_of(part, PADDED.name, records).units)) == units
 
 
 def test_pooled_sets_keep_every_utterance_apart() -> None:

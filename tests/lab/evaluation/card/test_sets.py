@@ -131,6 +131,7 @@ def test_windows_and_excerpts_without_speech(tmp_path: Path, monkeypatch: pytest
     assert excerpts.modes == MODES
     for part in (windows, excerpts):
         assert len({one.id for one in part.utterances}) == len(part.utterances)
+        assert {one.group for one in part.utterances} == {one.id.partition("@")[0] for one in part.utterances}
     whole, first = windows.utterances[1].audio(), excerpts.utterances[1].audio()
     np.testing.assert_array_equal(first, whole[: len(first)])
     assert len(first) == 16000 * EXCERPT_S

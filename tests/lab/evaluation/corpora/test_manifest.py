@@ -127,6 +127,12 @@ def test_a_manifest_as_for_training(tmp_path: Path) -> None:
     assert open_manifest(path).hash != before
 
 
+def test_stretches_of_a_recording_whose_speaker_nobody_names_belong_together(tmp_path: Path) -> None:
+    lines = ({"start": 0.0, "end": 1.0}, {"start": 1.0, "end": 2.0}, {"start": 1.0, "speaker": "ann"}, {})
+    path = own(tmp_path, *({"audio": "a.flac", "text": "The sea.", **line} for line in lines))
+    assert [one.group for one in open_manifest(path).utterances()] == ["a.flac", "a.flac", "ann", ""]
+
+
 def test_lines_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
     good = {"audio": "a.flac", "text": "The sea."}
     path = own(tmp_path, good, {"audio": "gone.flac", "text": "Hi."}, good | {"start": 3.0}, good | {"end": 2.5})

@@ -89,7 +89,8 @@ class FakeRunner:
         score["matched_as_offline"] = name not in self.few
         shown = trace((2.0 + took, "the cat sits down", ""), audio_s=4.0).shown
         found = Trace("u", name, "simulated", 4.0, shown, (cost, cost))
-        return SimpleNamespace(score=score, traces=lambda: iter([found]), spec=SimpleNamespace(label=name))
+        rows, spec = ({"id": "u"},), SimpleNamespace(label=name)
+        return SimpleNamespace(score=score, traces=lambda: iter([found]), utterances=rows, spec=spec)
 
 
 def test_every_system_has_a_round_every_two_seconds() -> None:

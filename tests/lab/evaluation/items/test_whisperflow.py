@@ -161,7 +161,7 @@ def test_how_many_times_sooner_has_its_spread_over_recordings() -> None:
 
     def cell(recipe: str, *settings: str, **more: Any) -> Any:
         found = made(recipe, *settings, **more)
-        found.utterances = late if recipe == items.BASELINE else [{"confirmed_s": [0.5]} for _ in late]
+        found.utterances = late if recipe == items.BASELINE else [{**row, "confirmed_s": [0.5]} for row in late]
         return found
 
     runner.cell = cell
@@ -171,6 +171,10 @@ def test_how_many_times_sooner_has_its_spread_over_recordings() -> None:
     low, high = map(float, str(sooner.rows[1][3]).split(" to "))
     assert low < 5.5 < high
     assert "simulation" in items.model_figure(runner).note
+    assert "over speakers, or recordings where nobody knows the speaker" in items.model_figure(runner).note
+    late = [{**row, "words": 2, "group": f"speaker {at % 10}"} for at, row in enumerate(late)]
+    *_, sooner = items.model_figure(runner).tables
+    assert str(sooner.rows[1][3]).endswith(" (only 10: too narrow)")
 
 
 def test_each_part_is_added_to_those_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,9 @@ def test_a_difference_is_that_of_the_same_utterances() -> None:
     )
     table = items._differences({"whisperrt": mine, **dict.fromkeys(items.OTHERS, theirs)})
     assert table.rows[0] == ("whisper-streaming", "0.3", "+25.00", "+25.00", "+25.00", "2")
+    of_one = [replace(mine[0], speakers={"a": "ann", "b": "ann"})]
+    table = items._differences({"whisperrt": of_one, **dict.fromkeys(items.OTHERS, theirs)})
+    assert table.rows[0] == ("whisper-streaming", "0.3", "+25.00", "+25.00", "+25.00", "1"), "one speaker"
 
 
 def test_beams_are_those_of_the_paper() -> None:

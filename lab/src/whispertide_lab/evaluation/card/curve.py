@@ -43,7 +43,7 @@ def points(cards: Sequence[Card]) -> list[Point]:
             result = card.result(part, PADDED) or card.result(part, PADDED_TIMES)
             if result is None or (rate := result.total.rate) is None:
                 continue
-            low, high = bootstrap.interval(result.word_errors)
+            low, high = bootstrap.interval(result.by_unit(result.word_errors))
             found.append(Point(card.model["name"], part, hours, distinct, rate, low, high))
     order = {part: number for number, part in enumerate(dict.fromkeys(point.part for point in found))}
     return sorted(found, key=lambda point: (order[point.part], point.hours))

@@ -121,10 +121,10 @@ def _accuracy(card: Card) -> Iterator[str]:
             (
                 result.part,
                 "yes" if "timestamps" in result.mode else "no",
-                f"{len(result.ids)}{'' if len(result.ids) >= MANY else ' !'}",
+                f"{len(result.ids)}{'' if len(set(result.units)) >= MANY else ' !'}",
                 str(total.reference),
-                _with_interval(WER, result.word_errors),
-                _with_interval(CER, result.character_errors),
+                _with_interval(WER, result.by_unit(result.word_errors)),
+                _with_interval(CER, result.by_unit(result.character_errors)),
                 *(
                     _percent(total.per_unit(count))
                     for count in (total.substitutions, total.deletions, total.insertions)
@@ -144,8 +144,8 @@ def _accuracy(card: Card) -> Iterator[str]:
     )
     yield "Windows padded to 30 s, as in Whisper's training."
     yield markdown_table(Table(columns, tuple(rows)))
-    if any(len(result.ids) < MANY for result in speech):
-        yield f"! fewer than {MANY} utterances: such an interval is too narrow."
+    if any(len(set(result.units)) < MANY for result in speech):
+        yield f"! fewer than {MANY} {_drawn(card)}: such an interval is too narrow."
 
 
 def _padding(card: Card) -> Iterator[str]:
@@ -167,7 +167,7 @@ def _padding(card: Card) -> Iterator[str]:
         insertions = [_percent(one.total.per_unit(one.total.insertions)) for one in (padded, bare)]
         runaway = [_percent(sum(one.ran_away) / len(one.ids)) for one in (padded, bare)]
         rows.append((name, *rates, difference, *insertions, *runaway))
-        if found.low > 0 and found.utterances >= MANY:
+        if found.low > 0 and found.units >= MANY:
             certain.append(name)
     columns = (
         *("set", "WER % padded", "unpadded", "difference (95 %)"),
@@ -175,7 +175,7 @@ def _padding(card: Card) -> Iterator[str]:
     )
     yield markdown_table(Table(columns, tuple(rows)))
     sets = "; ".join(certain) or "none"
-    yield f"Sets on which bare windows are worse (95 % interval above zero, at least {MANY} utterances): {sets}."
+    yield f"Sets on which bare windows are worse (95 % interval above zero, at least {MANY} {_drawn(card)}): {sets}."
 
 
 def _both_ways(card: Card) -> Iterator[tuple[Result, Result]]:
@@ -219,7 +219,7 @@ def _silence(card: Card) -> Iterator[str]:
                 result.mode,
                 f"{result.minutes:.1f}",
                 str(total.insertions),
-                _with_interval(INVENTED, result.invented),
+                _with_interval(INVENTED, result.by_unit(result.invented)),
                 f"{some} of {len(result.ids)}",
             )
         )
@@ -230,7 +230,7 @@ def _silence(card: Card) -> Iterator[str]:
     found = [
         (padded, difference)
         for padded, bare in _pairs(card, ("nonspeech",))
-        if (difference := paired(padded, bare, INVENTED.key)) is not None and difference.utterances >= _SOME
+        if (difference := paired(padded, bare, INVENTED.key)) is not None and difference.units >= _SOME
     ]
     if found:
         yield "Additional words per minute in unpadded windows (95 %):"
@@ -275,8 +275,8 @@ def _method(card: Card) -> Iterator[str]:
     about = card.about
     yield (
         "Greedy search at temperature 0, one decode per window, no text before it, no fallback. Errors are counted "
-        "after Whisper's English normaliser over whole texts; intervals are bootstraps over utterances (95 %). Texts "
-        "are reserved from training by a rule over their text, held-out voices by their names. Voices and sounds "
+        f"after Whisper's English normaliser over whole texts; intervals are bootstraps over {_drawn(card)} (95 %). "
+        "Texts are reserved from training by a rule over their text, held-out voices by their names. Voices and sounds "
         "named trained, held-out or no speech are synthetic (espeak-ng, flite, generated noise); sets named real are "
         "recordings, of people unless the name differs."
     )
@@ -286,6 +286,16 @@ def _method(card: Card) -> Iterator[str]:
     yield (
         f"Precision {about['precision']}, seed {about['seed']}, {about['date']}, code {about['code']}.{quick} Made by "
         f"`{about['command']}`; every figure is in the JSON file next to this page."
+    )
+
+
+def _drawn(card: Card) -> str:
+    """What the intervals are over."""
+    known = any(result.speakers for result in card.results)
+    return (
+        "speakers (recordings where nobody speaks, utterances where nobody knows who, or of synthetic voices)"
+        if known
+        else "utterances"
     )
 
 

@@ -5,7 +5,7 @@ Knows nothing of how anything was recognised, nor of how a card looks.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE
 from whispertide_lab.evaluation import bootstrap
-from whispertide_lab.evaluation.bootstrap import Difference, Ratio
+from whispertide_lab.evaluation.bootstrap import Difference, Ratio, by_unit, units_of
 from whispertide_lab.evaluation.card.measure import Record
 from whispertide_lab.evaluation.card.sets import Kind, Mode, Part
 from whispertide_lab.evaluation.wer import Counts
@@ -31,6 +31,8 @@ class Result:
     words       hits, substitutions, deletions, insertions
     characters  errors, characters of the reference
     timing      absolute errors of word starts and ends, in milliseconds
+    speakers    of people; where nobody speaks, the recordings that they are parts of. Nothing of synthetic voices, and
+                in cards of earlier versions
     """
 
     part: str
@@ -44,6 +46,16 @@ class Result:
     characters: tuple[tuple[int, int], ...]
     ran_away: tuple[bool, ...]
     timing: tuple[tuple[tuple[int, int], ...], ...] = ()
+    speakers: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> list[Hashable]:
+        """What a bootstrap draws for each utterance: its speaker, or else the utterance."""
+        return units_of(self.speakers or ("",) * len(self.ids))
+
+    def by_unit(self, utterances: Sequence[Ratio]) -> list[Ratio]:
+        """A ratio of each utterance, summed over what a bootstrap draws."""
+        return by_unit(utterances, self.units)
 
     @property
     def total(self) -> Counts:
@@ -88,9 +100,9 @@ class Result:
             characters = self.character_errors
             found |= {
                 "wer": total.rate,
-                "wer_interval": bootstrap.interval(self.word_errors),
+                "wer_interval": bootstrap.interval(self.by_unit(self.word_errors)),
                 "cer": sum(errors for errors, _ in characters) / sum(length for _, length in characters),
-                "cer_interval": bootstrap.interval(characters),
+                "cer_interval": bootstrap.interval(self.by_unit(characters)),
                 "substitutions": total.substitutions,
                 "deletions": total.deletions,
                 "insertions": total.insertions,
@@ -100,7 +112,7 @@ class Result:
             found |= {
                 "invented_words": total.insertions,
                 "invented_per_minute": total.insertions / self.minutes,
-                "invented_per_minute_interval": bootstrap.interval(self.invented),
+                "invented_per_minute_interval": bootstrap.interval(self.by_unit(self.invented)),
                 "utterances_with_words": sum(counts[3] > 0 for counts in self.words),
             }
         if times := self.word_times_ms():
@@ -185,6 +197,7 @@ def result_of(part: Part, mode: str, records: Sequence[Record]) -> Result:
         characters=tuple((record.characters.errors, record.characters.reference) for record in records),
         ran_away=tuple(record.ran_away for record in records),
         timing=timing if any(timing) else (),
+        speakers=() if part.kind == "synthetic" else tuple(utterance.group for utterance in part.utterances),
     )
 
 
@@ -201,7 +214,7 @@ def pooled(name: str, results: Sequence[Result]) -> Result:
         corpus=" ".join(result.corpus for result in results),
         corpus_hash=" ".join(result.corpus_hash for result in results),
         ids=tuple(f"{result.part}: {name}" for result in results for name in result.ids),
-        **{field: together(field) for field in ("seconds", "words", "characters", "ran_away")},
+        **{field: together(field) for field in ("seconds", "words", "characters", "ran_away", "speakers")},
         timing=(),
     )
 
@@ -224,10 +237,13 @@ def paired(before: Result, after: Result, ratio: str) -> Difference | None:
     if before.corpus_hash != after.corpus_hash:
         return None
     sides = []
+    known = before if before.speakers else after
+    unit = dict(zip(known.ids, known.units, strict=True))
     shared = set(before.ids) & set(after.ids)
     for result in (before, after):
         values = dict(zip(result.ids, getattr(result, ratio), strict=False))
-        sides.append([values[name] for name in before.ids if name in shared and name in values])
+        names = [name for name in before.ids if name in shared and name in values]
+        sides.append(by_unit([values[name] for name in names], [unit[name] for name in names]))
     if len(sides[0]) != len(sides[1]) or not all(sum(count for _, count in side) for side in sides):
         return None
     return bootstrap.paired(sides[0], sides[1])

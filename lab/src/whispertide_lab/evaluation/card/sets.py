@@ -174,7 +174,7 @@ def nonspeech_parts(*, quick: bool, seed: int) -> list[Part]:
 def _cut(utterance: Utterance, at: int, length: int) -> Utterance:
     seconds = min(float(length), utterance.seconds - at)
     audio = partial(_stretch, utterance.audio, at, seconds)
-    return Utterance(f"{utterance.id}@{at}+{seconds:g}", (), seconds, audio, group=utterance.group)
+    return Utterance(f"{utterance.id}@{at}+{seconds:g}", (), seconds, audio, group=utterance.id)
 
 
 def _stretch(audio: Callable[[], FloatArray], at: int, seconds: float) -> FloatArray:

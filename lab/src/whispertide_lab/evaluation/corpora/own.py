@@ -39,7 +39,10 @@ def open_own(path: Path, *, quick: bool = False, seed: int = 0) -> ListedCorpus:
 
 
 def _recording(line: Line, length_s: float) -> Recording:
-    """Raises ValueError for a stretch outside the audio, or a language that Whisper does not know."""
+    """Raises ValueError for a stretch outside the audio, or a language that Whisper does not know.
+
+    Where no speaker is named, stretches of one file are by whoever speaks in it.
+    """
     start, end = seconds(line.start), length_s if line.end is None else seconds(line.end)
     if not start < end <= length_s + SLACK_S:
         raise ValueError(
@@ -49,12 +52,13 @@ def _recording(line: Line, length_s: float) -> Recording:
         language = language_code(line.language)
     except UnknownLanguageError as error:
         raise ValueError(str(error)) from error
+    whole = line.start == 0 and line.end is None
     return Recording(
         id=f"{line.number}: {line.audio.name}",
         files=(line.audio,),
         words=plain_words(line.text, language),
-        group=line.speaker,
+        group=line.speaker or ("" if whole else line.audio.name),
         language=language,
-        cut=None if line.start == 0 and line.end is None else (start, end),
+        cut=None if whole else (start, end),
         seconds=end - start,
     )

@@ -28,6 +28,7 @@ import whispertide
 from whispertide.errors import CorpusError, OptionError
 from whispertide_lab.evaluation.corpora.listed import ListedCorpus, existing_folder, listed_corpus
 from whispertide_lab.evaluation.corpora.manifest import MANIFEST, Scored, hand_labelled, is_nonspeech, scored_in
+from whispertide_lab.speech.utterance import NOBODY
 
 PEOPLE = "people"
 PARTS = ("readings", "utterances", "accents", "dictation", "digits", "languages", "nonspeech")
@@ -35,7 +36,6 @@ HALVES = ("choose", "report")
 NAMES = (PEOPLE, *(f"{PEOPLE}-{part}" for part in PARTS))
 
 _SHORT = frozenset({"isolated digit", "short command"})
-_NOBODY = frozenset({"", "-", "unknown"})  # names of speakers that are none
 
 
 def is_people(kind: str) -> bool:
@@ -126,7 +126,7 @@ def speaker_of(one: Scored) -> str:
     if is_nonspeech(first):
         return str(first["file"])
     speaker = str(first.get("speaker") or "")
-    return speaker if speaker not in _NOBODY else str(Path(str(first["file"])).parent)
+    return speaker if speaker not in NOBODY else str(Path(str(first["file"])).parent)
 
 
 def half_of(speaker: str) -> str:

@@ -231,7 +231,8 @@ def open_fleurs(path: str | Path, *, quick: bool = False, seed: int = 0) -> List
     """The test split of one language, or the first split that is there. Raises `CorpusError` where there is none.
 
     The table has no header: number, file, raw transcription, transcription, characters, samples, gender (Conneau et al.
-    2022). The raw transcription is the reference; normalising is the score's business. No word times.
+    2022). The raw transcription is the reference; normalising is the score's business. No word times, and nobody knows
+    which recordings are of one speaker.
     """
     folder = existing_folder(path, "one language of FLEURS: test.tsv and audio/test")
     split = next((name for name in _SPLITS if (folder / f"{name}.tsv").is_file()), None)
@@ -252,9 +253,8 @@ def _table(folder: Path, split: str) -> Iterator[Recording]:
         number, file, raw = fields[:3]
         seen[number] = seen.get(number, 0) + 1  # a sentence is read by up to three speakers
         name = f"{number}-{seen[number]}"
-        group = fields[6].strip().lower() if len(fields) > 6 else ""
         words = plain_words(raw, language)
-        yield Recording(name, (_split_audio(folder, split, file),), words, group=group, language=language)
+        yield Recording(name, (_split_audio(folder, split, file),), words, language=language)
 
 
 def _split_audio(folder: Path, split: str, file: str) -> Path:

@@ -21,7 +21,7 @@ from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import parse_overrides
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import plots, report
-from whispertide_lab.evaluation.bootstrap import Ratio, times
+from whispertide_lab.evaluation.bootstrap import UNITS, Ratio, by_unit, times, units_in
 from whispertide_lab.evaluation.items.whisperflow import load_curve
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.views import look
@@ -293,23 +293,27 @@ def stage_figure(runner: "Runner") -> Outcome:
             first = (_first_text_ms(one), report.latency(one.cell.score, "ttft_s"))
             rows.append((one.label, *(f"{1000 * mean:.0f}" for mean in means.values()), *_against(one, base), *first))
     firsts = ("first text, from the start of its round ms", "first text s")
-    spent = ("processor ms", "times NPUsper's", "95 % interval over recordings")
+    spent = ("processor ms", "times NPUsper's", "95 % interval")
     columns = ("system", *(f"{stage} ms" for stage in _STAGES), *spent, *firsts)
     caption = "What a round takes, stage by stage"
     drawing = plots.stacked(bars, x_label="mean over the rounds (ms)", title=caption.lower())
     note = (
         f"A round every {STEP_S:g} s on one processor for all stages. Stages are in the wall's time, what is compared "
-        "in the processor's. The paper: other systems' inferences take 5.52 to 13.09 times as long on a phone and "
-        "7.92 to 19.10 on a laptop, with theirs on a GPU and NPUsper's on an NPU. It times the first text from the "
-        "start of an inference, which is 2.2 to 14.2 times sooner than with "
+        f"in the processor's; intervals are over {UNITS}. The paper: other systems' inferences take 5.52 to 13.09 "
+        "times as long on a phone and 7.92 to 19.10 on a laptop, with theirs on a GPU and NPUsper's on an NPU. It "
+        "times the first text from the start of an inference, which is 2.2 to 14.2 times sooner than with "
         f"others. In seconds it is from the beginning of the first word.{missing}{_caution(measured)}"
     )
     return Outcome((Table(columns, tuple(rows)),), (Plot(drawing, caption),), note)
 
 
 def _spent(one: Measured) -> list[Ratio]:
-    """Processor seconds and rounds of each recording."""
-    return [(sum(cost.cpu_s or 0.0 for cost in trace.rounds), len(trace.rounds)) for trace in one.cell.traces()]
+    """Processor seconds and rounds, unit by unit."""
+    rows = one.cell.utterances
+    unit = dict(zip((row["id"] for row in rows), units_in(rows), strict=True))
+    traces = list(one.cell.traces())
+    spent = [(sum(cost.cpu_s or 0.0 for cost in trace.rounds), float(len(trace.rounds))) for trace in traces]
+    return by_unit(spent, [unit[trace.utterance] for trace in traces])
 
 
 def _against(one: Measured, base: Measured | None) -> tuple[str, str, str]:

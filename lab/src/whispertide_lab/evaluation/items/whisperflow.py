@@ -14,7 +14,7 @@ from whispertide.errors import OptionError
 from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import charts, plots, report
-from whispertide_lab.evaluation.bootstrap import MANY, latencies, times
+from whispertide_lab.evaluation.bootstrap import MANY, UNITS, latencies, times
 from whispertide_lab.evaluation.paper import Outcome, Plot
 
 if TYPE_CHECKING:
@@ -151,8 +151,9 @@ def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str], of_a
         for place, (name, cell) in enumerate(zip(names, cells, strict=True))
         if place % of_a_model
     ]
-    columns = ("model", "", "times sooner than the first", "95 % interval over recordings")
+    columns = ("model", "", "times sooner than the first", "95 % interval")
     note = (
+        f"Intervals are over {UNITS}.",
         *report.mark_notes(cell.score for cell in cells),
         report.CLOCKS.get(cells[0].spec.clock, report.CLOCKS[report.TIMED]),
     )
@@ -161,11 +162,12 @@ def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str], of_a
 
 def _times_sooner(first: "Cell", cell: "Cell") -> tuple[str, str]:
     """How many times the latency of `cell` that of `first` is, and its interval, if both have latencies."""
+    late = latencies(cell.utterances)
     try:
-        found, low, high = times(latencies(first.utterances), latencies(cell.utterances))
+        found, low, high = times(latencies(first.utterances), late)
     except OptionError:  # nothing matched, or no word times
         return "–", "–"
-    few = f" ({len(cell.utterances)} recordings: too narrow)" if len(cell.utterances) < MANY else ""
+    few = f" (only {len(late)}: too narrow)" if len(late) < MANY else ""
     return f"{found:.2f}", f"{low:.2f} to {high:.2f}{few}"
 
 

@@ -5,14 +5,14 @@ All on the free clock, as in the paper: a text is late because of the policy, no
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from whispertide.errors import OptionError
 from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import report
-from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.bootstrap import UNITS, by_unit, paired, units_of
 from whispertide_lab.evaluation.items.aligned_errors import AlignedErrors, aligned_errors
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.trace import FREE, RoundCost, Trace
@@ -35,18 +35,17 @@ _ERRORS = (
     "At each multiple of the chunk all that is shown is compared with the words that have been said (ARWER), and with "
     "the beginning of the reference that is nearest to it (RWER, ours)."
 )
-_BOOTSTRAP = (
-    "Differences of ARWER: 95 % by a paired bootstrap over utterances; with fewer than twenty it is too narrow."
-)
+_BOOTSTRAP = f"Differences of ARWER: 95 % by a paired bootstrap over {UNITS}; with fewer than twenty it is too narrow."
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A cell by its chunk or its beam, and the errors of each utterance at every chunk, by its name."""
+    """A cell by its chunk or its beam, and the errors of each utterance at every chunk and its speaker, by its name."""
 
     x: float
     cell: "Cell"
     each: Mapping[str, AlignedErrors]
+    speakers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def errors(self) -> AlignedErrors:
@@ -168,7 +167,7 @@ def _point(runner: "Runner", x: float, cell: "Cell", chunk_s: float) -> Point:
         )
     pairs = [(timed[trace.utterance], trace) for trace in cell.traces() if trace.utterance in timed]
     each = {utterance.id: aligned_errors(utterance, trace, chunk_s, utterance.language) for utterance, trace in pairs}
-    return Point(x, cell, each)
+    return Point(x, cell, each, {name: utterance.group for name, utterance in timed.items()})
 
 
 def _left_out(runner: "Runner") -> str:
@@ -205,11 +204,15 @@ def _differences(found: dict[str, list[Point]]) -> Table:
         for theirs in found[name]:
             ours = by_chunk[theirs.x]
             names = sorted(ours.each.keys() & theirs.each.keys())
-            a, b = ([(point.each[each].edits, point.each[each].words) for each in names] for point in (ours, theirs))
+            units = units_of([ours.speakers.get(each, "") for each in names])
+            a, b = (
+                by_unit([(point.each[each].edits, point.each[each].words) for each in names], units)
+                for point in (ours, theirs)
+            )
             found_out = paired(a, b)
             figures = (found_out.difference, found_out.low, found_out.high)
-            rows.append((name, f"{ours.x:g}", *(f"{100 * each:+.2f}" for each in figures), str(len(names))))
-    columns = ("recipe", "chunk (s)", f"ARWER above {SYSTEM}'s, points", "from", "to", "utterances")
+            rows.append((name, f"{ours.x:g}", *(f"{100 * each:+.2f}" for each in figures), str(found_out.units)))
+    columns = ("recipe", "chunk (s)", f"ARWER above {SYSTEM}'s, points", "from", "to", "drawn")
     return Table(columns, tuple(rows))
 
 
