@@ -41,13 +41,22 @@ def test_clips_have_every_word_once_and_its_whole_sound() -> None:
     assert [word for clip in found for word in clip.words] == [word.text for word in whole.words]
     assert len(found) > 5
     ends = {word.text: (word.start, word.end) for word in whole.words}
-    for words, audio, _ in found:
+    for words, audio, *_ in found:
         first, last = ends[words[0]], ends[words[-1]]
         assert first[0] is not None
         assert last[1] is not None
         assert audio[0] <= first[0]
         assert audio[-1] >= last[1] - 1
         assert len(audio) <= 11.5 * SAMPLE_RATE
+
+
+def test_clips_say_whose_they_are() -> None:
+    spans = [(10.0 * n, 10.0 * n + 1.0) for n in range(4)]
+    for group, words, source in (("ann", True, "ann"), ("", True, "u"), ("unknown", True, "u"), ("rain", False, "u")):
+        whole = replace(utterance(spans, 40.0), group=group)
+        found = list(clips(whole if words else replace(whole, words=())))
+        assert {clip.source for clip in found} == {source}
+        assert len(found) > 1
 
 
 def test_without_exact_times_a_clip_is_a_whole_recording_that_a_window_holds() -> None:

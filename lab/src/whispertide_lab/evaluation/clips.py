@@ -9,7 +9,7 @@ import numpy as np
 
 from whispertide.errors import OptionError
 from whispertide.types import SAMPLE_RATE, FloatArray, to_samples
-from whispertide_lab.speech.utterance import Corpus, RefWord, Utterance
+from whispertide_lab.speech.utterance import NOBODY, Corpus, RefWord, Utterance
 
 T = TypeVar("T")
 CUT_BY = __name__  # what else counts of the program where something is found in clips
@@ -23,11 +23,12 @@ ABOUT = (
 
 
 class Clip(NamedTuple):
-    """Words that are said, the samples, and the language."""
+    """Words that are said, the samples, the language, and the speaker or, of nobody, the recording."""
 
     words: tuple[str, ...]
     samples: FloatArray
     language: str = "en"
+    source: str = ""
 
 
 def limit(samples: int) -> int:
@@ -50,6 +51,12 @@ def clips(utterance: Utterance) -> Iterator[Clip]:
     """Words and samples of clips of at most about 10 s, cut at pauses or, where nothing is said, anywhere; where nobody
     knows exact times the whole recording, if a window holds it, else at the times that a model gave its words.
     """
+    known = utterance.words and utterance.group not in NOBODY
+    source = utterance.group if known else utterance.id
+    yield from (clip._replace(source=source) for clip in _cut(utterance))
+
+
+def _cut(utterance: Utterance) -> Iterator[Clip]:
     if utterance.exact_times and utterance.words:
         yield from clips_at_pauses(utterance)
     elif not utterance.words:

@@ -180,6 +180,12 @@ def test_every_row_of_the_paper_is_measured_and_stands_next_to_ours(
     assert {name: rows[name][7:] for name in published} == published
 
 
+def test_clips_of_one_speaker_are_drawn_together() -> None:
+    """Of two speakers with ten clips each, one hallucinates in all of them: in a draw both may be that one."""
+    labels = [Label(Counts(hits=1, insertions=3 * bad), False, False, 0, f"{bad}") for bad in (0, 1) for _ in range(10)]
+    assert items._row(labels, None)[4:] == ("0.00 to 100.00", "0.00 to 300.00")
+
+
 def test_every_component_is_added_to_those_before() -> None:
     """NPUsper's table 2: padding, backward shifts, smoothing, a median, and which tokens are skipped."""
     found = [(frame.kind, rule and (rule.average, rule.median, rule.compared)) for _, frame, rule in items._COMPONENTS]

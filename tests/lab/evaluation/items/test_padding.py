@@ -19,7 +19,7 @@ from whispertide_lab.evaluation.clips import Clip, clips_of
 from whispertide_lab.evaluation.items import padding as items
 from whispertide_lab.evaluation.items.padding import NOISE_BELOW_DB, Way, ways
 from whispertide_lab.evaluation.store import Json
-from whispertide_lab.evaluation.wer import align
+from whispertide_lab.evaluation.wer import Counts, align
 from whispertide_lab.speech.utterance import RefWord, Utterance
 
 CLIP = Path(__file__).parents[3] / "clips" / "quiet.flac"
@@ -115,6 +115,19 @@ def test_the_table_has_errors_and_insertions_of_every_way(heard: None, tmp_path:
     assert rows["30 s"] == ("0.17", "0.0", "", "0.0", "0 of 3", "50.0")
     assert rows["30 s, whole program"][-2] == "–", "it tries again: nobody looks whether its first text ends"
     assert rows["hush 0.5 s"] == ("0.17", "0.0", "+0.00 [+0.00, +0.00]", "0.0", "0 of 3", "0.0")
+
+
+def test_clips_of_one_speaker_are_drawn_together() -> None:
+    """Three clips of each of two speakers, of whom one is heard as badly as can be: either of them twice, or both."""
+    sources = ("ann", "ann", "ann", "bo", "bo", "bo")
+
+    def padded(name: str, wrong: int) -> items.Padded:
+        errors = tuple((float(wrong * (source == "bo")), 1.0) for source in sources)
+        return items.Padded(
+            Way(name), 1.0, 6.0, Counts(hits=6 - 3 * wrong, deletions=3 * wrong), errors, sources, 0, 0, 0
+        )
+
+    assert padded("none", 1).rates(padded("30 s", 0))[1] == "+50.00 [+0.00, +100.00]"
 
 
 def test_hush_words_that_are_named_stand_in_place_of_those_next_to_the_checkpoint(heard: None, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import FloatArray, Span
 from whispertide_lab.evaluation import plots, report
-from whispertide_lab.evaluation.bootstrap import Ratio, interval
+from whispertide_lab.evaluation.bootstrap import UNITS, Ratio, by_unit, interval, units_of
 from whispertide_lab.evaluation.clips import ABOUT, Clip
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.store import Json
@@ -113,12 +113,15 @@ _PUBLISHED: Mapping[str, Published] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one variant made of one clip. `inserted`: how many words are insertions without the guard."""
+    """What one variant made of one clip. `inserted`: how many words are insertions without the guard; `source`: the
+    clip's.
+    """
 
     counts: Counts
     shifted: bool
     undesired: bool
     inserted: int
+    source: str = ""
 
     def hallucinated(self, least: int = INVENTED) -> bool:
         """Whether it hallucinates, if so many insertions make it."""
@@ -245,16 +248,17 @@ def _row(found: Sequence[Label], rule: BackwardShift | None) -> tuple[str, ...]:
     """What one variant made of the clips: as `_COLUMNS` and `_ERRORS` say."""
     counts = sum((label.counts for label in found), Counts())
     stops = _stops(found) if rule is not None else ("–", "–")
+    units = units_of([label.source for label in found])
     sure = (
-        _interval([(float(label.hallucinated()), 1.0) for label in found]),
-        _interval([(label.counts.errors, label.counts.reference) for label in found]),
+        _interval(by_unit([(float(label.hallucinated()), 1.0) for label in found], units)),
+        _interval(by_unit([(label.counts.errors, label.counts.reference) for label in found], units)),
     )
     return (_share(label.hallucinated() for label in found), *stops, report.percent(counts.rate), *sure)
 
 
-def _interval(clips: Sequence[Ratio]) -> str:
+def _interval(units: Sequence[Ratio]) -> str:
     try:
-        return " to ".join(map(report.percent, interval(clips)))
+        return " to ".join(map(report.percent, interval(units)))
     except OptionError:  # nobody says a word in them
         return "–"
 
@@ -303,7 +307,8 @@ def _about(runner: "Runner", count: int, models: str = "") -> str:
     return (
         f"{ABOUT}, {count} of {runner.corpus_name}, each decoded by itself by {models or runner.models[0]}, greedy, "
         f"with its real end of text. A clip hallucinates if {INVENTED} or more of its words are insertions. A stop is "
-        "undesired if it loses a word that is right without it. The WER is over all clips, untruncated. The paper's "
+        f"undesired if it loses a word that is right without it. The WER is over all clips, untruncated. Intervals are "
+        f"by a bootstrap over {UNITS}. The paper's "
         "rows are of 250 recordings of LibriSpeech, with Whisper base."
     )
 
@@ -361,7 +366,7 @@ def label(model: "WhisperModel", clip: Clip, decode: Unguarded, rule: BackwardSh
     if keep is not None:
         without = align(clip.words, model.tokenizer.decode(decode.tokens).split(), clip.language)
     lost = without.matched_words().keys() - heard.matched_words().keys()
-    return Label(heard.words, keep is not None, bool(lost), without.words.insertions)
+    return Label(heard.words, keep is not None, bool(lost), without.words.insertions, clip.source)
 
 
 def stop_of(model: "WhisperModel", decode: Unguarded, rule: BackwardShift) -> int | None:

@@ -19,7 +19,7 @@ from whispertide.streaming.framing import BARE, MEL_PER_S, PAD30, Framing, Merge
 from whispertide.tuning.drawing import Curve, Line, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray, seconds
-from whispertide_lab.evaluation.bootstrap import Ratio, paired
+from whispertide_lab.evaluation.bootstrap import UNITS, Ratio, by_unit, paired, units_of
 from whispertide_lab.evaluation.clips import ABOUT, Clip, limit
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.store import Json
@@ -79,6 +79,7 @@ class Padded:
     """A way to end a clip, and what came of it over all clips, `seconds` in all without what was put after them.
 
     errors   of each clip, and its words
+    sources  of the clips
     endless  texts that do not end; not known of Whisper's whole program
     marks    of punctuation in 100 words that were heard
     loss     with a hush word, nats per token of the right text and its end; else 0
@@ -89,6 +90,7 @@ class Padded:
     seconds: float
     counts: Counts
     errors: tuple[Ratio, ...]
+    sources: tuple[str, ...]
     endless: int
     marks: float
     loss: float
@@ -98,7 +100,9 @@ class Padded:
         words, ended = self.counts.reference, "–" if self.way.looped else f"{self.endless} of {len(self.errors)}"
         if not words:
             return f"{self.rate:.1f}", ended
-        more = "" if self is padded else paired(padded.errors, self.errors).text(100.0)
+        units = units_of(self.sources)
+        both = (by_unit(way.errors, units) for way in (padded, self))
+        more = "" if self is padded else paired(*both).text(100.0)
         return f"{self.rate:.1f}", more, f"{100 * self.counts.insertions / words:.1f}", ended, f"{self.marks:.1f}"
 
     @property
@@ -183,7 +187,7 @@ def _about_clips(runner: "Runner") -> str:
         "timestamps, or by Whisper's whole program: with timestamps, beam 5 and fallbacks. A text that has more tokens "
         "than anybody says in that time does not end, and its words count. "
         f"Padding goes after the samples. Noise is {NOISE_BELOW_DB:g} dB below the clip. Intervals are by a bootstrap "
-        "over clips."
+        f"over {UNITS}."
     )
 
 
@@ -199,14 +203,17 @@ def _paddings(runner: "Runner") -> list[Padded]:
     chosen = ways(model, _hush_words(runner))
 
     def hear(clip: Clip) -> Json:
-        return {"seconds": seconds(len(clip.samples)), "ways": [_hear(model, way, clip) for way in chosen]}
+        heard = [_hear(model, way, clip) for way in chosen]
+        return {"seconds": seconds(len(clip.samples)), "source": clip.source, "ways": heard}
 
     found = runner.each_clip("paddings", hear, usual=CLIPS, quick=QUICK_CLIPS, made_by=(__name__,))
-    length = sum(clip["seconds"] for clip in found)
-    return [_together(way, [clip["ways"][place] for clip in found], length) for place, way in enumerate(chosen)]
+    length, sources = sum(clip["seconds"] for clip in found), tuple(clip["source"] for clip in found)
+    return [
+        _together(way, [clip["ways"][place] for clip in found], length, sources) for place, way in enumerate(chosen)
+    ]
 
 
-def _together(way: Way, clips: Sequence[Any], length: float) -> Padded:
+def _together(way: Way, clips: Sequence[Any], length: float, sources: tuple[str, ...]) -> Padded:
     counts = [Counts(**clip["counts"]) for clip in clips]
     text = " ".join(clip["text"] for clip in clips)
     return Padded(
@@ -215,6 +222,7 @@ def _together(way: Way, clips: Sequence[Any], length: float) -> Padded:
         seconds=length,
         counts=sum(counts, Counts()),
         errors=tuple((float(one.errors), float(one.reference)) for one in counts),
+        sources=sources,
         endless=sum(clip["endless"] for clip in clips),
         marks=100 * sum(letter in MARKS for letter in text) / (len(text.split()) or 1),
         loss=sum(clip["nats"] for clip in clips) / (sum(clip["tokens"] for clip in clips) or 1),
