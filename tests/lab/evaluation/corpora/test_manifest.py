@@ -71,6 +71,29 @@ def test_other_times_are_dropped(tmp_path: Path, words: dict[str, Any]) -> None:
     assert one.words == (RefWord("The"), RefWord("sea."))
 
 
+@pytest.mark.parametrize(
+    ("the", "sea", "told"),
+    [
+        ((120, 250), (250, 900), "'The' is at 120 to 250 s"),  # milliseconds
+        ((0.1, 0.25), (0.25, float("nan")), "'sea.' is at 0.25 to nan s"),
+        ((float("nan"), 0.25), (0.25, 0.9), "'The' is at nan to 0.25 s"),
+        ((0.1, 0.25), (0.9, 0.25), "'sea.' is at 0.9 to 0.25 s"),
+        ((0.8, 0.9), (0.2, 0.4), "'sea.' is at 0.2 to 0.4 s"),
+        ((-0.5, 0.25), (0.25, 0.9), "'The' is at -0.5 to 0.25 s"),
+    ],
+)
+@pytest.mark.parametrize("seconds", [1.0, None])
+def test_exact_times_that_cannot_be_are_an_error(
+    tmp_path: Path, the: tuple[float, float], sea: tuple[float, float], told: str, seconds: float | None
+) -> None:
+    """A word that is said after the end of its recording would be shown long before."""
+    one = entry(tmp_path, "a.flac", **timed(("the", *the), ("sea", *sea)))
+    write(tmp_path, "manifest.jsonl", [{**one, "seconds": seconds}])
+    with pytest.raises(CorpusError, match=r"a\.flac: expected words in order, within its 1 s") as caught:
+        open_manifest(tmp_path)
+    assert told in str(caught.value)
+
+
 def test_a_group_is_one_long_recording(tmp_path: Path) -> None:
     entries = [entry(tmp_path, f"{k}.flac", transcript=f"part {k}") for k in range(4)]
     write(tmp_path, "manifest.jsonl", entries)

@@ -29,12 +29,13 @@ from whispertide_lab.evaluation.corpora.listed import (
     ListedCorpus,
     Recording,
     existing_folder,
+    length_of,
     listed_corpus,
     plain_words,
     read_lines,
 )
 from whispertide_lab.evaluation.corpora.own import open_own
-from whispertide_lab.speech.manifest import bare_word
+from whispertide_lab.speech.manifest import SLACK_S, bare_word
 from whispertide_lab.speech.utterance import RefWord
 
 MANIFEST = "manifest.jsonl"
@@ -178,7 +179,7 @@ def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
     files = tuple(folder / str(entry["file"]) for entry in entries)
     language = str(entries[0].get("language") or "en")
     words = tuple(word for entry in entries for word in plain_words(str(entry.get("transcript", "")), language))
-    exact = all(_timed(entry, 0) is not None for entry in entries)
+    exact = all(_timed(file, entry, 0) is not None for file, entry in zip(files, entries, strict=True))
     if exact:
         words = tuple(_shifted(files, entries))
     lengths = [entry.get("seconds") for entry in entries]
@@ -196,14 +197,17 @@ def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
 
 def _shifted(files: Sequence[Path], entries: Sequence[Entry]) -> Iterator[RefWord]:
     offset = 0
-    for at, entry in enumerate(entries):
+    for at, (file, entry) in enumerate(zip(files, entries, strict=True)):
         if at:
             offset += len(load_audio(files[at - 1]))  # a header's length may be off by some milliseconds
-        yield from _timed(entry, offset) or ()
+        yield from _timed(file, entry, offset) or ()
 
 
-def _timed(entry: Entry, offset: int) -> tuple[RefWord, ...] | None:
-    """The words with their exact times, `offset` samples later; None where nobody knows them."""
+def _timed(file: Path, entry: Entry, offset: int) -> tuple[RefWord, ...] | None:
+    """The words with their exact times, `offset` samples later; None where nobody knows them.
+
+    Raises `CorpusError` for times that cannot be: latencies would be wrong by as much.
+    """
     listed = entry.get("words")
     if not listed or not _EXACT.match(str(entry.get("words_source") or "")):
         return None
@@ -216,6 +220,15 @@ def _timed(entry: Entry, offset: int) -> tuple[RefWord, ...] | None:
     transcript = str(entry.get("transcript", "")).split()
     if [bare_word(text) for text, _, _ in spans] != [bare_word(word) for word in transcript]:
         return None
+    length_s, before = float(entry.get("seconds") or length_of(file)), 0.0
+    for word, (_, start, end) in zip(transcript, spans, strict=True):
+        # What is no number is in no order.
+        if not (max(0.0, before - SLACK_S) <= start < end <= length_s + SLACK_S):
+            raise CorpusError(
+                f"{entry['file']}: expected words in order, within its {length_s:g} s; {word!r} is at {start:g} to "
+                f"{end:g} s"
+            )
+        before = start
     return tuple(
         RefWord(word, offset + to_samples(start), offset + to_samples(end))
         for word, (_, start, end) in zip(transcript, spans, strict=True)
