@@ -82,6 +82,31 @@ def test_meanwhile_cuts_segments_out_of_whole_videos(tmp_path: Path) -> None:
     assert (second.seconds, len(second.audio())) == (2.0, 32000)
 
 
+def test_a_recording_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
+    """A download that broke off: the reference would be held against less than its audio."""
+    index = {"aaa": {"begin": "0:10.0", "end": "0:18.0", "text": "FOLKS"}}
+    write_text(tmp_path / "meanwhile.json", json.dumps(index))
+    write_flac(tmp_path / "aaa.flac", sound(15 * 16000))
+    (segment,) = open_meanwhile(tmp_path).utterances()
+    with pytest.raises(
+        CorpusError, match=r"aaa\.flac to last until 18 s, where what was labelled ends; it ends at 15 s"
+    ):
+        segment.audio()
+    write_text(tmp_path / "stm" / "Ann_2010.stm", STM)
+    write_sphere(tmp_path / "sph" / "Ann_2010.sph", sound(8000))
+    (talk,) = open_tedlium(tmp_path).utterances()
+    with pytest.raises(CorpusError, match="to last until 3 s"):
+        talk.audio()
+
+
+def test_copies_of_a_recording_in_two_folders_are_an_error(tmp_path: Path) -> None:
+    """The second would be scored by what was heard in the first."""
+    librispeech(tmp_path / "one")
+    librispeech(tmp_path / "two")
+    with pytest.raises(CorpusError, match=r"2 names are there several times, the first is '61-70968-0000'"):
+        open_librispeech(tmp_path)
+
+
 def test_meanwhile_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"expected meanwhile\.json"):
         open_meanwhile(tmp_path)

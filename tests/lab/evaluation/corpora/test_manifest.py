@@ -94,6 +94,20 @@ def test_exact_times_that_cannot_be_are_an_error(
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("named", ["en", "EN", "English", "en-US"])
+def test_a_language_may_have_any_of_its_names(tmp_path: Path, named: str) -> None:
+    """By its code texts are normalised: "en-US" counted "don't" for "do not" as errors."""
+    write(tmp_path, "manifest.jsonl", [entry(tmp_path, "a.flac", language=named)])
+    assert utterances(tmp_path)["a.flac"].language == "en"
+
+
+def test_two_groups_of_one_name_are_an_error(tmp_path: Path) -> None:
+    write(tmp_path, "manifest.jsonl", [entry(tmp_path, f"{n}.flac") for n in range(2)])
+    write(tmp_path, "longform_groups.jsonl", [{"group": "book", "files": [f"{n}.flac"]} for n in range(2)])
+    with pytest.raises(CorpusError, match="the first is 'book'"):
+        open_manifest(tmp_path)
+
+
 def test_a_group_is_one_long_recording(tmp_path: Path) -> None:
     entries = [entry(tmp_path, f"{k}.flac", transcript=f"part {k}") for k in range(4)]
     write(tmp_path, "manifest.jsonl", entries)

@@ -6,6 +6,7 @@ any layout; those are the modules named after them.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
@@ -15,11 +16,12 @@ import numpy as np
 
 from whispertide.audio.file import duration_of, load_audio
 from whispertide.errors import CorpusError
-from whispertide.types import FloatArray, to_samples
+from whispertide.types import FloatArray, seconds, to_samples
 from whispertide_lab.evaluation.wer import split_words
 from whispertide_lab.speech.utterance import RefWord, Utterance
 
 QUICK_SECONDS = 120  # of audio, about, when little time is to be spent
+_MISSING_S = 1.0  # of a stretch, at most: ends of segments are rounded, and headers a little off
 AUDIO_SUFFIXES = (".flac", ".wav", ".opus", ".ogg", ".mp3", ".m4a", ".sph")
 
 
@@ -70,10 +72,19 @@ def length_of(file: Path) -> float:
 
 
 def load_joined(files: Sequence[Path], cut: tuple[float, float] | None = None) -> FloatArray:
-    """The files one after the other, 16 kHz mono float32 [n], or the seconds `cut` of that."""
+    """The files one after the other, 16 kHz mono float32 [n], or the seconds `cut` of that.
+
+    Raises `AudioFileError` for a file that is no audio, and `CorpusError` where a cut lies after the end of it.
+    """
     if cut is None:
         return np.concatenate(list(map(load_audio, files))) if len(files) > 1 else load_audio(files[0])
-    return _whole(tuple(files))[to_samples(cut[0]) : to_samples(cut[1])].copy()
+    whole = _whole(tuple(files))
+    if to_samples(cut[1]) > len(whole) + to_samples(_MISSING_S):
+        raise CorpusError(
+            f"expected {files[-1]} to last until {cut[1]:g} s, where what was labelled ends; it ends at "
+            f"{seconds(len(whole)):g} s: is it cut off, or another recording?"
+        )
+    return whole[to_samples(cut[0]) : to_samples(cut[1])].copy()
 
 
 @lru_cache(maxsize=1)
@@ -127,8 +138,17 @@ def listed_corpus(
     seed: int,
     hand_labelled: tuple[Recording, ...] = (),
 ) -> ListedCorpus:
-    """The corpus; with `quick` two minutes of it or a little more, chosen by the seed, in the list's order."""
+    """The corpus; with `quick` two minutes of it or a little more, chosen by the seed, in the list's order.
+
+    Raises `CorpusError` for two recordings of one name: what is kept of the first would be taken for the second.
+    """
     every = tuple(recordings)
+    twice = [name for name, count in Counter(one.id for one in every).items() if count > 1]
+    if twice:
+        raise CorpusError(
+            f"expected recordings with names of their own in {name}; {len(twice)} names are there several times, the "
+            f"first is {twice[0]!r}: rename them, or name a folder that has each once"
+        )
     if not quick:
         return ListedCorpus(name, every, hand_labelled)
     chosen: list[int] = []

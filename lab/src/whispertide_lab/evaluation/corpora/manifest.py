@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.audio.file import load_audio
-from whispertide.errors import CorpusError
+from whispertide.checkpoint.languages import language_code
+from whispertide.errors import CorpusError, UnknownLanguageError
 from whispertide.types import to_samples
 from whispertide_lab.evaluation.corpora.listed import (
     ListedCorpus,
@@ -177,7 +178,7 @@ def _single(folder: Path, entry: Entry) -> Recording:
 def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
     """Files of a group, or one alone, as one recording; exact only if every part is."""
     files = tuple(folder / str(entry["file"]) for entry in entries)
-    language = str(entries[0].get("language") or "en")
+    language = _language(str(entries[0].get("language") or "en"))
     words = tuple(word for entry in entries for word in plain_words(str(entry.get("transcript", "")), language))
     exact = all(_timed(file, entry, 0) is not None for file, entry in zip(files, entries, strict=True))
     if exact:
@@ -193,6 +194,14 @@ def _joined(folder: Path, name: str, entries: Sequence[Entry]) -> Recording:
         seconds=None if None in lengths else sum(float(length or 0) for length in lengths),
         prompted=any(entry.get("ref_quality") == PROMPT for entry in entries),
     )
+
+
+def _language(named: str) -> str:
+    """Its code, which says how texts are normalised; as it stands where Whisper does not know it."""
+    try:
+        return language_code(named)
+    except UnknownLanguageError:
+        return named
 
 
 def _shifted(files: Sequence[Path], entries: Sequence[Entry]) -> Iterator[RefWord]:
