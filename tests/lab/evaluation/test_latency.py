@@ -27,7 +27,7 @@ from whispertide_lab.evaluation.latency import (
 from whispertide_lab.evaluation.trace import Shown, Trace
 from whispertide_lab.evaluation.views import Viewing, look
 from whispertide_lab.evaluation.wer import align
-from whispertide_lab.speech.utterance import Utterance
+from whispertide_lab.speech.utterance import RefWord, Utterance
 
 SAID = reference(("the", 0.5, 1.0), ("cat", 1.0, 1.5), ("sat", 1.5, 2.0))
 
@@ -153,6 +153,14 @@ def test_a_text_that_breaks_off_is_not_early() -> None:
     assert final_word(look(trace((1.5, "the cat", "")))) == 8.0
     assert final_word(look(trace((1.5, "the cat", ""), (3.0, "sat", ""), (9.0, "on mats", "")))) == 1.0
     assert final_word(look(trace((3.0, "the cat", ""))), replace(SAID, words=())) is None
+
+
+def test_a_word_that_could_not_be_placed_is_not_stood_for_by_another() -> None:
+    """Forced alignment may leave out the first or the last word; from the second on the first text would be early."""
+    viewing = look(trace((0.25, "", ""), (1.25, "", "a"), (3.0, "the cat", "sat"), (4.5, "sat", ""), (5.0, "", "")))
+    first, *between, last = SAID.words
+    assert first_text_s(replace(SAID, words=(RefWord(first.text), *between, last)), viewing, end_s=9.0) is None
+    assert final_word(viewing, replace(SAID, words=(first, *between, RefWord(last.text)))) is None
 
 
 def test_laal_by_hand() -> None:

@@ -191,12 +191,12 @@ def _pairs(history: Sequence[Mapping[int, int]], diagonal: int, size: int, limit
 
 
 def first_text_s(utterance: Utterance, viewing: Viewing, *, end_s: float) -> float | None:
-    """Time to first text: from where the first word begins to the first view that shows one; None where no time is
-    known.
+    """Time to first text: from where the first word begins to the first view that shows one; None where that time is
+    not known.
 
     If none ever did it counts as shown at `end_s`, when all was over: who says nothing is not early.
     """
-    start = next((word.start for word in utterance.words if word.start is not None), None)
+    start = utterance.words[0].start if utterance.words else None
     if start is None:
         return None
     return first_shown_s(viewing, end_s=end_s) - seconds(start)
@@ -213,17 +213,16 @@ def last_shown_s(viewing: Viewing, audio_s: float, *, end_s: float) -> float:
 
 
 def final_word_s(utterance: Utterance, viewing: Viewing, alignment: Alignment, *, end_s: float) -> float | None:
-    """How late the last word of the reference was final; None where no time is known.
+    """How late the last word of the reference was final; None where nobody knows when it was said.
 
     If it was never recognised it counts as shown at `end_s`, when all was over: a text that breaks off is not early.
     """
-    ends = {index: utterance.words[index].end for index in alignment.counted_words()}
-    timed = {index: end for index, end in ends.items() if end is not None}
-    if not timed:
+    last = max(alignment.counted_words(), default=None)
+    end = None if last is None else utterance.words[last].end
+    if last is None or end is None:
         return None
-    last = max(timed)
     seen = sightings_of_reference(viewing, alignment).get(last)
-    return (end_s if seen is None else seen.confirmed) - seconds(timed[last])
+    return (end_s if seen is None else seen.confirmed) - seconds(end)
 
 
 def laal_s(trace: Trace, viewing: Viewing, reference_words: int) -> float | None:

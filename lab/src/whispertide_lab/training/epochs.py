@@ -208,10 +208,10 @@ class EpochTrainer(Generic[B]):
     # --- which is kept ------------------------------------------------------------------------------------------------
 
     def held_out_loss(self) -> float:
-        """Per token of what is not trained on."""
+        """Per token of what is not trained on; infinite where it is no number, which compares with nothing."""
         with torch.no_grad(), self._precision():
             total = sum(float(self.loss(batch)) for batch in self._held_out)
-        return total / sum(batch.count for batch in self._held_out)
+        return math.inf if math.isnan(total) else total / sum(batch.count for batch in self._held_out)
 
     def end_epoch(self) -> Figures:
         """Keep what is learned if it is among the best; what was measured."""
