@@ -183,6 +183,8 @@ def test_offline_text_is_there_when_the_audio_and_the_computing_are_over() -> No
     assert (timed.clock, free.clock) == ("simulated", "free")
     assert timed.shown[0].at_s > CAT.seconds
     assert free.shown[0].at_s == CAT.seconds
+    misled = offline(model, clock="free")(replace(CAT, seconds=3.0))  # by a manifest
+    assert (misled.audio_s, misled.shown[0].at_s) == (CAT.seconds, CAT.seconds), "as for streams, the samples count"
 
 
 @pytest.mark.slow

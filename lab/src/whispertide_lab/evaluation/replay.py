@@ -13,6 +13,7 @@ from typing import Any
 from whispertide.api import Transcriber
 from whispertide.options import DecodeOptions
 from whispertide.recipes.recipe import Recipe
+from whispertide.types import seconds
 from whispertide_lab.evaluation.clock import play
 from whispertide_lab.evaluation.energy import Meter
 from whispertide_lab.evaluation.score import aggregate, judge
@@ -65,15 +66,16 @@ def offline(
         segments = list(transcriber.transcribe_segments(samples, options=chosen))
         usage = meter.read()
         took = usage.cpu_s if clock == PROCESSOR else usage.wall_s
-        end = utterance.seconds + (0.0 if clock == FREE else took)
+        length_s = seconds(len(samples))  # a header, or a manifest, may say something else
+        end = length_s + (0.0 if clock == FREE else took)
         words = tuple(word for segment in segments for word in segment.text.split())
         return Trace(
             utterance=utterance.id,
             recogniser="offline",
             clock="simulated" if clock == "live" else clock,
-            audio_s=utterance.seconds,
+            audio_s=length_s,
             shown=(Shown(end, words),),
-            rounds=(RoundCost(utterance.seconds, took, utterance.seconds),),
+            rounds=(RoundCost(length_s, took, length_s),),
             **asdict(usage),
         )
 
