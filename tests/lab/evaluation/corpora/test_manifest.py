@@ -165,7 +165,8 @@ def test_a_manifest_as_for_training(tmp_path: Path) -> None:
 
 
 def test_stretches_of_a_recording_whose_speaker_nobody_names_belong_together(tmp_path: Path) -> None:
-    lines = ({"start": 0.0, "end": 1.0}, {"start": 1.0, "end": 2.0}, {"start": 1.0, "speaker": "ann"}, {})
+    stretches: list[dict[str, Any]] = [{"start": 0.0, "end": 1.0}, {"start": 1.0, "end": 2.0}]
+    lines = (*stretches, {"start": 1.0, "speaker": "ann"}, {})
     path = own(tmp_path, *({"audio": "a.flac", "text": "The sea.", **line} for line in lines))
     assert [one.group for one in open_manifest(path).utterances()] == ["a.flac", "a.flac", "ann", ""]
 
