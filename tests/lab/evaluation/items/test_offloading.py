@@ -55,3 +55,9 @@ def test_a_wait_has_the_link_and_the_server_in_it() -> None:
     # 2 s of 16 bits at 16 kHz are 512 kbit: 8 s over the link
     assert mean_wait_s(HEARD, scores, 4, (1.0, 64e3)) == pytest.approx(9.2)
     assert mean_wait_s(HEARD, scores, 2, (1.0, 64e3)) == pytest.approx((9.2 + 0.03) / 2)
+
+
+def test_a_choice_after_the_decode_makes_what_is_sent_wait_for_it() -> None:
+    scores = [each.signals["perplexity"] for each in HEARD]
+    at_once, later = (mean_wait_s(HEARD, scores, 2, (1.0, 64e3), decode_first=first) for first in (False, True))
+    assert later - at_once == pytest.approx(0.03 / 2), "half of them are sent, each of them 0.03 s later"
