@@ -19,6 +19,7 @@ from whispertide_lab.cli.train_fit import DeviceOption, SpokenOption, WorkersOpt
 from whispertide_lab.cli.train_prepare import prepared
 
 if TYPE_CHECKING:
+    from whispertide.api import Transcriber
     from whispertide.checkpoint import Checkpoint
     from whispertide.checkpoint.attachments import Kind
     from whispertide_lab.training.epochs import EpochTrainer
@@ -131,13 +132,33 @@ def with_word_times(checkpoint: "Checkpoint", speech: "Shards", language: str | 
 
     if not (missing := untimed(speech)):
         return speech
+    say(f"{missing} of {len(speech)} utterances have no word times: {checkpoint.name} places their words")
+    return _by_teacher(timed_by, "placing words", checkpoint, speech, language)
+
+
+def with_pseudo_labels(checkpoint: "Checkpoint", speech: "Shards", language: str | None) -> "Shards":
+    """The speech with the model's own text and word times, but for sentences that are reserved for evaluation."""
+    from whispertide_lab.training.lessons import unreserved
+    from whispertide_lab.training.pseudo_labels import pseudo_labelled
+
+    say(f"{checkpoint.name} transcribes {len(speech)} utterances")
+    return _by_teacher(pseudo_labelled, "transcribing", checkpoint, unreserved(speech), language)
+
+
+def _by_teacher(
+    label: "Callable[[Transcriber, Shards, str | None, Callable[[int], None]], Shards]",
+    what: str,
+    checkpoint: "Checkpoint",
+    speech: "Shards",
+    language: str | None,
+) -> "Shards":
+    """With a progress bar."""
     from whispertide import api
     from whispertide.cli.progress import counting
 
-    say(f"{missing} of {len(speech)} utterances have no word times: {checkpoint.name} places their words")
     teacher = api.load(checkpoint.argument, announce=say)
     with counting("utterances") as advance:
-        return timed_by(teacher, speech, language, lambda done: advance("placing words", done, len(speech)))
+        return label(teacher, speech, language, lambda done: advance(what, done, len(speech)))
 
 
 @contextmanager
