@@ -14,7 +14,7 @@ and a link with a round trip and a rate of its own over which the audio goes aft
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -170,7 +170,7 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
 def heard_there(remote: Transcriber, sentence: Sentence) -> tuple[str, float]:
     """What a server's model hears that gets the whole sentence, and the processor seconds it takes."""
     began = time.process_time()
-    text = remote.transcribe(sentence.audio, options=GREEDY).text
+    text = remote.transcribe(sentence.audio, options=replace(GREEDY, language=sentence.language)).text
     return text, time.process_time() - began
 
 
