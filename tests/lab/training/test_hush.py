@@ -229,3 +229,13 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, more_speech: Path, monke
     result = command("--model", "nano.en", "--run", tmp_path / "run")
     assert result.exit_code == 2
     assert "expected PyTorch for training" in result.stderr
+
+
+def test_a_hush_word_can_be_learned_from_the_model_s_own_text(tmp_path: Path, more_speech: Path) -> None:
+    path = tmp_path / "hush.npz"
+    common = f"--model nano.en --run {tmp_path / 'run'} -o {path} --seconds 0.2 --batch 1 --held-out 2 -j 0 --steps 1"
+    result = command(*common.split(), "--data", more_speech, "--pseudo-labels")
+    # Nano hears no words in tones, so nothing is left to learn from.
+    assert result.exit_code == 3, result.stderr
+    assert "nano.en transcribes" in result.stderr
+    assert "at least 40 utterances" in result.stderr

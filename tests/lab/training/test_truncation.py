@@ -1,5 +1,6 @@
 """Cutting windows with known ends, and training the detector on them."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from few_examples import quick
+from whispertide.checkpoint.attachments import report_in
 from whispertide.cli.main import app
 from whispertide.errors import CorpusError, OptionError
 from whispertide.methods.attention.truncation import TruncationDetector
 from whispertide.model.engine import LAST_LAYER
 from whispertide.types import FRAME_SAMPLES, FloatArray
-from whispertide_lab.training.shards import Utterance, write_shard
+from whispertide_lab.speech.utterance import Utterance as Reference
+from whispertide_lab.training import teacher_times
+from whispertide_lab.training.shards import Shards, Utterance, open_shards, write_shard
 from whispertide_lab.training.truncation import (
     TruncationOptions,
     cut_window,
@@ -90,14 +94,24 @@ class Ears:
         return SimpleNamespace(taps={LAST_LAYER: np.stack([loud, rising, np.ones(frames)], axis=1).astype(np.float32)})
 
 
+def shards(folder: Path, utterances: Sequence[Utterance]) -> Shards:
+    write_shard(folder, 0, utterances)
+    return open_shards([folder])
+
+
 @pytest.fixture(scope="module")
 def utterances() -> list[Utterance]:
     return [spoken(seed) for seed in range(40)]
 
 
-def test_it_learns_what_can_be_heard(utterances: list[Utterance]) -> None:
+@pytest.fixture(scope="module")
+def speech(utterances: list[Utterance], tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    return shards(tmp_path_factory.mktemp("speech"), utterances)
+
+
+def test_it_learns_what_can_be_heard(speech: Shards) -> None:
     told: list[str] = []
-    detector = train_truncation(Ears(), utterances, OPTIONS, told.append)  # type: ignore[arg-type]
+    detector = train_truncation(Ears(), speech, OPTIONS, told.append)  # type: ignore[arg-type]
     report = detector.report
     assert report["fires_pause"] > 0.9  # after 0.1 s of silence
     assert report["fires_inside"] < 0.2  # in the middle of a tone
@@ -106,32 +120,36 @@ def test_it_learns_what_can_be_heard(utterances: list[Utterance]) -> None:
     assert len(told) == 2
 
 
-def test_the_same_seed_gives_the_same_layer(utterances: list[Utterance]) -> None:
+def test_the_same_seed_gives_the_same_layer(speech: Shards) -> None:
     options = replace(OPTIONS, windows=20, iterations=10, longest_s=1.5)
-    one, other = (train_truncation(Ears(), utterances, options) for _ in range(2))  # type: ignore[arg-type]
+    one, other = (train_truncation(Ears(), speech, options) for _ in range(2))  # type: ignore[arg-type]
     np.testing.assert_array_equal(one.weight, other.weight)
-    another = train_truncation(Ears(), utterances, replace(options, seed=1))  # type: ignore[arg-type]
+    another = train_truncation(Ears(), speech, replace(options, seed=1))  # type: ignore[arg-type]
     assert not np.array_equal(one.weight, another.weight)
 
 
-def test_caution_makes_it_fire_less(utterances: list[Utterance]) -> None:
+def test_caution_makes_it_fire_less(speech: Shards) -> None:
     bold, careful = (
-        train_truncation(Ears(), utterances, replace(OPTIONS, windows=60, caution=caution, counting=0.0))  # type: ignore[arg-type]
+        train_truncation(Ears(), speech, replace(OPTIONS, windows=60, caution=caution, counting=0.0))  # type: ignore[arg-type]
         for caution in (0.2, 20.0)
     )
     total = [sum(d.report[f"fires_{ending}"] for ending in ("inside", "after", "pause")) for d in (bold, careful)]
     assert total[1] < total[0]
 
 
-def test_speech_that_does_not_suffice(utterances: list[Utterance]) -> None:
-    with pytest.raises(CorpusError, match="word times; got 3"):
-        train_truncation(Ears(), utterances[:3], OPTIONS)  # type: ignore[arg-type]
-    untimed = [replace(said, words=None) for said in utterances]
-    with pytest.raises(CorpusError, match="got 0"):
-        train_truncation(Ears(), untimed, OPTIONS)  # type: ignore[arg-type]
-    single = [replace(said, words=said.words[:1] if said.words else None) for said in utterances]
-    with pytest.raises(CorpusError, match="longer sentences"):
-        train_truncation(Ears(), single, OPTIONS)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (lambda said: said[:3], "word times; got 3"),
+        (lambda said: [replace(one, words=None) for one in said], "got 0"),
+        (lambda said: [replace(one, text="word", words=one.words[:1]) for one in said], "longer sentences"),
+    ],
+)
+def test_speech_that_does_not_suffice(
+    utterances: list[Utterance], changed: Callable[[list[Utterance]], list[Utterance]], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CorpusError, match=told):
+        train_truncation(Ears(), shards(tmp_path, changed(utterances)), OPTIONS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("change", [{"windows": 3}, {"longest_s": 40.0}, {"framing": "hush"}, {"caution": 0.0}])
@@ -165,3 +183,23 @@ def test_the_command_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(app, ["train", "truncation", "nano.en", "-o", str(tmp_path / "x.npz")])
     assert result.exit_code == 2
     assert "pip install './lab[train]'" in result.stderr
+
+
+def test_where_nobody_timed_the_words_the_model_does(
+    tmp_path: Path, utterances: list[Utterance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People's recordings come with a text alone."""
+    times = iter([said.words for said in utterances])
+
+    def aligned(said: Reference, *_: object) -> Reference:
+        spans = next(times) or ()
+        words = tuple(replace(word, start=span[0], end=span[1]) for word, span in zip(said.words, spans, strict=True))
+        return replace(said, words=words, aligned_by="nano.en")
+
+    monkeypatch.setattr(teacher_times, "aligned", aligned)
+    write_shard(tmp_path, 0, [replace(said, words=None) for said in utterances])
+    path = tmp_path / "detector.npz"
+    result = CliRunner().invoke(app, f"train truncation nano.en -o {path} --data {tmp_path} --windows 20".split())
+    assert result.exit_code == 0, result.stderr
+    assert "40 of 40 utterances have no word times: nano.en places their words" in result.stderr
+    assert report_in(path)["windows"] == 20

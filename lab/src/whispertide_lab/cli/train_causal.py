@@ -1,19 +1,24 @@
 """`whispertide train causal`: the causal adapter of a model, for recipes that encode sound as it arrives."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
-from whispertide_lab.cli.train_epochs import RUN, SPEECH, RankOption, RateOption, Training, file_for, length
+from whispertide_lab.cli.train_epochs import (
+    RUN,
+    SPEECH,
+    RankOption,
+    RateOption,
+    Training,
+    file_for,
+    length,
+    with_word_times,
+)
 from whispertide_lab.cli.train_fit import train_device
-
-if TYPE_CHECKING:
-    from whispertide.checkpoint import Checkpoint
-    from whispertide_lab.training.shards import Shards
 
 _FRAME_S = 0.02  # of the encoder
 
@@ -71,24 +76,9 @@ def causal(
         **training.length,
     )
     folder = training.run or Path(f"causal-{chunk}-{checkpoint.content_hash[:8]}")
-    speech = _timed(checkpoint, training.speech(folder), training.language)
+    speech = with_word_times(checkpoint, training.speech(folder), training.language)
     trainer = open_trainer(checkpoint, speech, options, folder, where)
     return training.train(trainer, path, _told)
-
-
-def _timed(checkpoint: "Checkpoint", speech: "Shards", language: str | None) -> "Shards":
-    """The speech with a time for every word that the model can place."""
-    from whispertide_lab.training.teacher_times import timed_by, untimed
-
-    if not (missing := untimed(speech)):
-        return speech
-    from whispertide import api
-    from whispertide.cli.progress import counting
-
-    say(f"{missing} of {len(speech)} utterances have no word times: {checkpoint.name} places their words")
-    teacher = api.load(checkpoint.argument, announce=say)
-    with counting("utterances") as advance:
-        return timed_by(teacher, speech, language, lambda done: advance("placing words", done, len(speech)))
 
 
 def _told(report: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from whispertide_lab.cli.train_fit import DeviceOption, SpokenOption, WorkersOpt
 from whispertide_lab.cli.train_prepare import prepared
 
 if TYPE_CHECKING:
+    from whispertide.api import Transcriber
     from whispertide.checkpoint import Checkpoint
     from whispertide.checkpoint.attachments import Kind
     from whispertide_lab.training.epochs import EpochTrainer
@@ -51,16 +52,8 @@ class Training:
         """Utterances of folders of shards, of manifests, or synthetic ones; the latter two are kept next to `run`."""
         from whispertide_lab.training.shards import open_shards
 
-        folders, run = [], Path(os.path.abspath(run))  # "." has no name
-        for path in self.data or []:
-            if not path.exists():
-                raise OptionError(f"expected a manifest or a folder of shards for --data; {path} does not exist")
-            if path.is_dir():
-                folders.append(path)
-                continue
-            folders.append(run.with_name(f"{run.name}-speech-{_digest(path)}"))
-            if not folders[-1].exists():
-                prepared(path, folders[-1])
+        run = Path(os.path.abspath(run))  # "." has no name
+        folders = speech_folders(self.data, run)
         return open_shards(folders or [_synthetic(run.with_name(f"{run.name}-speech"))])
 
     def train(
@@ -90,6 +83,7 @@ SPEECH: arguments.Fields = {
     "data": typer.Option("--data", metavar="PATH", help="A manifest, or folders of shards. Default: synthetic speech."),
     "language": get_args(SpokenOption)[1],
 }
+DataOption = Annotated[list[Path] | None, SPEECH["data"]]
 SEED: arguments.Fields = {
     "seed": typer.Option("--seed", help="Seed of the windows and first weights."),
     "run": typer.Option(
@@ -117,8 +111,58 @@ def file_for(checkpoint: "Checkpoint", kind: "Kind", variant: str = "", *, asked
     return path
 
 
+def speech_folders(data: Sequence[Path] | None, run: Path) -> list[Path]:
+    """Folders of shards; those of manifests are made next to `run`, if they are not there."""
+    folders = []
+    for path in data or ():
+        if not path.exists():
+            raise OptionError(f"expected a manifest or a folder of shards for --data; {path} does not exist")
+        if path.is_dir():
+            folders.append(path)
+            continue
+        folders.append(run.with_name(f"{run.name}-speech-{_digest(path)}"))
+        if not folders[-1].exists():
+            prepared(path, folders[-1])
+    return folders
+
+
+def with_word_times(checkpoint: "Checkpoint", speech: "Shards", language: str | None) -> "Shards":
+    """The speech with a time for every word that the model can place."""
+    from whispertide_lab.training.teacher_times import timed_by, untimed
+
+    if not (missing := untimed(speech)):
+        return speech
+    say(f"{missing} of {len(speech)} utterances have no word times: {checkpoint.name} places their words")
+    return _by_teacher(timed_by, "placing words", checkpoint, speech, language)
+
+
+def with_pseudo_labels(checkpoint: "Checkpoint", speech: "Shards", language: str | None) -> "Shards":
+    """The speech with the model's own text and word times, but for sentences that are reserved for evaluation."""
+    from whispertide_lab.training.lessons import unreserved
+    from whispertide_lab.training.pseudo_labels import pseudo_labelled
+
+    say(f"{checkpoint.name} transcribes {len(speech)} utterances")
+    return _by_teacher(pseudo_labelled, "transcribing", checkpoint, unreserved(speech), language)
+
+
+def _by_teacher(
+    label: "Callable[[Transcriber, Shards, str | None, Callable[[int], None]], Shards]",
+    what: str,
+    checkpoint: "Checkpoint",
+    speech: "Shards",
+    language: str | None,
+) -> "Shards":
+    """With a progress bar."""
+    from whispertide import api
+    from whispertide.cli.progress import counting
+
+    teacher = api.load(checkpoint.argument, announce=say)
+    with counting("utterances") as advance:
+        return label(teacher, speech, language, lambda done: advance(what, done, len(speech)))
+
+
 @contextmanager
-def timed_speech(data: list[Path] | None, minutes: float, seed: int) -> "Iterator[Shards]":
+def timed_speech(data: Sequence[Path] | None, minutes: float, seed: int) -> "Iterator[Shards]":
     """Folders of shards, or synthetic speech that is there for the moment."""
     from tempfile import TemporaryDirectory
 

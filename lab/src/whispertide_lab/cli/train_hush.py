@@ -7,7 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide_lab.cli.train_epochs import RUN, SPEECH, RateOption, Training, file_for, length
+from whispertide_lab.cli.train_epochs import RUN, SPEECH, RateOption, Training, file_for, length, with_pseudo_labels
 from whispertide_lab.cli.train_fit import train_device
 
 
@@ -23,6 +23,13 @@ def hush(
     held_out: Annotated[
         int, typer.Option("--held-out", min=1, help="Held-out windows, by which the best epochs are chosen.")
     ] = 80,
+    pseudo_labels: Annotated[
+        bool,
+        typer.Option(
+            "--pseudo-labels",
+            help="Learn from the model's own text of each recording: for transcripts without case and punctuation.",
+        ),
+    ] = False,
     training: Annotated[Training, {**SPEECH, **length(1200), **RUN}],
 ) -> ExitCode:
     """Train a hush word: a short sound after the audio that marks the end of speech for the model.
@@ -50,6 +57,8 @@ def hush(
     )
     folder = training.run or Path(f"hush-{seconds:g}s-{checkpoint.content_hash[:8]}")
     speech = training.speech(folder)
+    if pseudo_labels:
+        speech = with_pseudo_labels(checkpoint, speech, training.language)
     trainer = open_trainer(load_network(checkpoint), checkpoint.tokenizer, speech, options, folder, where)
     return training.train(trainer, path, _told)
 

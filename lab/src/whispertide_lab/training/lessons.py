@@ -15,7 +15,7 @@ from whispertide_lab.training.batches import Numbered, SpeechBatches
 from whispertide_lab.training.epochs import B, EpochOptions, Lessons
 from whispertide_lab.training.shards import Shards, read_licences
 
-HELD_BACK = 20  # one utterance in so many is for validation
+HELD_BACK = 20  # one speaker in so many is for validation
 SMALLEST = 40  # utterances to train on
 
 Options = TypeVar("Options")
@@ -38,9 +38,16 @@ def unreserved(speech: Shards, least: int = SMALLEST) -> Shards:
 
 
 def divided(usable: Shards) -> tuple[Shards, Shards]:
-    """What is trained on, and what is held back for validation."""
-    trained = Shards(tuple(place for number, place in enumerate(usable.places) if number % HELD_BACK))
-    return trained, Shards(usable.places[::HELD_BACK])
+    """What is trained on, and what is held back for validation: other speakers, or where there are too few for that one
+    utterance in so many.
+    """
+    speakers = sorted(usable.by_speaker())
+    if len(speakers) < HELD_BACK:
+        trained = Shards(tuple(place for number, place in enumerate(usable.places) if number % HELD_BACK))
+        return trained, Shards(usable.places[::HELD_BACK])
+    held_back = set(speakers[::HELD_BACK])
+    trained = usable.having(lambda place: place.entry["source"] not in held_back)
+    return trained, usable.having(lambda place: place.entry["source"] in held_back)
 
 
 def speech_lessons(

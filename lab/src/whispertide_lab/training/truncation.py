@@ -23,7 +23,8 @@ from whispertide.model.engine import LAST_LAYER
 from whispertide.model.whisper import WhisperModel
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE, FloatArray
 from whispertide_lab.speech.noise import Dice, between
-from whispertide_lab.training.shards import Int16Array, Utterance
+from whispertide_lab.training.lessons import divided
+from whispertide_lab.training.shards import Int16Array, Shards, Utterance
 
 Framing = Literal["bare", "pad30", "both"]
 Ending = Literal["inside", "after", "pause"]
@@ -31,7 +32,7 @@ Ending = Literal["inside", "after", "pause"]
 _INSIDE = (0.2, 0.8)  # of a word's length: cuts that are clear
 _AFTER_S = 0.03  # how long after a word a cut still belongs to it although the next one has begun
 _PAUSE_S = (0.1, 0.7)
-_HELD_BACK = 10  # one utterance in so many is for validation
+_FEWEST = 20  # utterances
 _SHORTEST = 0.3  # seconds of a window
 
 
@@ -169,22 +170,21 @@ def encode_windows(
 
 def train_truncation(
     model: WhisperModel,
-    said: Sequence[Utterance],
+    said: Shards,
     options: TruncationOptions | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> TruncationDetector:
     """Train the detector of `model` (which should compute in fp32) on utterances with word times.
 
-    Its `report` says how it does on windows of utterances that were held back. Raises `CorpusError` where the
-    utterances do not suffice.
+    Its `report` says how it does on windows of utterances that were held back, of other speakers where there are
+    enough. Raises `CorpusError` where the utterances do not suffice.
     """
     options = options or TruncationOptions()
     tell = announce or (lambda message: None)
-    timed = [utterance for utterance in said if utterance.words]
-    if len(timed) < 2 * _HELD_BACK:
-        raise CorpusError(f"expected at least {2 * _HELD_BACK} utterances with word times; got {len(timed)}")
-    held_back = timed[::_HELD_BACK]
-    kept = [utterance for place, utterance in enumerate(timed) if place % _HELD_BACK]
+    timed = said.having(lambda place: bool(place.entry.get("words")))
+    if len(timed) < _FEWEST:
+        raise CorpusError(f"expected at least {_FEWEST} utterances with word times; got {len(timed)}")
+    kept, held_back = divided(timed)
     tell(f"encoding {options.windows} windows of {len(kept)} utterances")
     windows = encode_windows(model, kept, options.windows, options, seed=1)
     weight, bias = _fit(windows, options, tell)

@@ -1,8 +1,41 @@
 """The arithmetic of offloading: which order of utterances saves how much."""
 
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
-from whispertide_lab.evaluation.items.offloading import POINT, Both, by_chance, choice, mean_wait_s, needed
+from whispertide.options import DecodeOptions
+from whispertide_lab.evaluation.items.commands import Sentence
+from whispertide_lab.evaluation.items.offloading import (
+    POINT,
+    Both,
+    by_chance,
+    choice,
+    heard_there,
+    mean_wait_s,
+    needed,
+)
+
+
+@dataclass
+class Remote:
+    """Notes what it is asked for."""
+
+    asked: list[DecodeOptions] = field(default_factory=list)
+
+    def transcribe(self, audio: Any, *, options: DecodeOptions) -> Any:
+        self.asked.append(options)
+        return SimpleNamespace(text="")
+
+
+def test_the_server_knows_the_language() -> None:
+    """A multilingual one would take some learners of English for Chinese."""
+    remote: Any = Remote()
+    heard_there(remote, Sentence(("yes",), np.zeros(9, np.float32), language="de"))
+    assert [options.language for options in remote.asked] == ["de"]
 
 
 def both(local: int, remote: int, surprise: float = 0.0, entropy: float = 0.0) -> Both:
@@ -55,3 +88,9 @@ def test_a_wait_has_the_link_and_the_server_in_it() -> None:
     # 2 s of 16 bits at 16 kHz are 512 kbit: 8 s over the link
     assert mean_wait_s(HEARD, scores, 4, (1.0, 64e3)) == pytest.approx(9.2)
     assert mean_wait_s(HEARD, scores, 2, (1.0, 64e3)) == pytest.approx((9.2 + 0.03) / 2)
+
+
+def test_a_choice_after_the_decode_makes_what_is_sent_wait_for_it() -> None:
+    scores = [each.signals["perplexity"] for each in HEARD]
+    at_once, later = (mean_wait_s(HEARD, scores, 2, (1.0, 64e3), decode_first=first) for first in (False, True))
+    assert later - at_once == pytest.approx(0.03 / 2), "half of them are sent, each of them 0.03 s later"

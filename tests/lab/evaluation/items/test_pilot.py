@@ -1,5 +1,6 @@
 """Pilot inference's tables and figures: what counts as a delay, what is sent for a goal, and which inputs it hits."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,6 +96,17 @@ def test_what_is_sent_for_a_goal_stands_next_to_the_paper_s() -> None:
     assert rows["perplexity"][8:10] == ("1.00", "1.00"), "those with errors here, those that the server hears better"
     assert rows["random (NaiveHybrid)"][8:10] == ("0.50", "0.50")
     assert "small here, large on the server" in outcome.note
+
+
+def test_a_choice_after_the_full_decode_is_a_row_of_its_own() -> None:
+    """Where it is known of every input; what is sent then waits for the decode as well, 0.1 s of 4."""
+    runner: Any = FakeRunner()
+    assert items.FULL not in by_first(items.sending(HEARD, ""))
+    decoded = [replace(one, full=one.signals["perplexity"]) for one in HEARD]
+    rows = by_first(items.sending(decoded, items.both(runner)[1]))
+    assert rows[items.FULL][0] == rows["perplexity"][0] == "25.0", "it orders the inputs alike here"
+    later = float(rows[items.FULL][1]) - float(rows["perplexity"][1])
+    assert later == pytest.approx(0.1 / 4 / 4, abs=0.001), "one of four is sent"
 
 
 @pytest.mark.parametrize(

@@ -70,21 +70,25 @@ SHORTEST_S, LONGEST_S = 2.0, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What is said, and how it sounds: 16 kHz mono; of a command what is wanted."""
+    """What is said, and how it sounds: 16 kHz mono; of a command what is wanted. The language is known, as everywhere
+    in the evaluation.
+    """
 
     words: tuple[str, ...]
     audio: FloatArray
     intent: str | None = None
+    language: str = "en"
 
 
 def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
     """Those of some recordings with word times that are neither too short nor too long; commands whole."""
     for utterance in utterances:
         if utterance.intent is not None:
-            yield Sentence(tuple(word.text for word in utterance.words), utterance.audio(), utterance.intent)
+            words = tuple(word.text for word in utterance.words)
+            yield Sentence(words, utterance.audio(), utterance.intent, utterance.language)
             continue
         for audio, said in cut_sentences(utterance, AROUND_S, SHORTEST_S, LONGEST_S):
-            yield Sentence(tuple(word.text for word in said), audio)
+            yield Sentence(tuple(word.text for word in said), audio, language=utterance.language)
 
 
 @dataclass(slots=True)
@@ -161,7 +165,8 @@ def hear(
     assert isinstance(executor, SerialExecutor)
     counted = Counted(executor if offload is None else Asking.of(executor.resources, offload), wall)
     where = HybridExecutor(counted) if recipe.executor.kind == "hybrid" else counted
-    session = Session(recipe, where, recipe.schedule.gate(), live=True)
+    options = DecodeOptions(language=sentence.language)
+    session = Session(recipe, where, recipe.schedule.gate(), options=options, live=True)
     audio = np.concatenate((sentence.audio, SILENCE)) if gated else sentence.audio
     trace = play(session, audio, compute_time=lambda result: result.stats.encode_s + result.stats.decode_s)
     final = max((shown.at_s for shown in trace.shown if shown.confirmed), default=trace.shown[-1].at_s)

@@ -14,7 +14,7 @@ and a link with a round trip and a rate of its own over which the audio goes aft
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -35,8 +35,9 @@ GREEDY = DecodeOptions(temperatures=(0.0,))
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """An utterance as it was heard here and by the server. `signals` are by its newest pilot; `local_right` and
-    `remote_right` tell whether the intent is, where utterances have one.
+    """An utterance as it was heard here and by the server. `signals` are by its newest pilot, `full` is the perplexity
+    of the full decode here where it is known; `local_right` and `remote_right` tell whether the intent is, where
+    utterances have one.
     """
 
     words: int
@@ -48,6 +49,7 @@ class Both:
     remote_s: float
     local_right: bool = False
     remote_right: bool = False
+    full: float | None = None
 
     def sent_s(self, trip_s: float, bits_per_s: float) -> float:
         """The wait where it is sent: 16 bits a sample go over the link, then the server hears it."""
@@ -133,11 +135,13 @@ def needed_by_chance(count: int, rates: Callable[[Sequence[float]], Sequence[flo
     return round(float(np.mean(found)))
 
 
-def mean_wait_s(heard: Sequence[Both], scores: Sequence[float], sent: int, link: tuple[float, float]) -> float:
-    """With the `sent` highest scores sent over that link."""
-    order = enumerate(in_order(scores))
-    waits = [heard[at].sent_s(*link) if place < sent else heard[at].local_wait_s for place, at in order]
-    return float(np.mean(waits))
+def mean_wait_s(
+    heard: Sequence[Both], scores: Sequence[float], sent: int, link: tuple[float, float], *, decode_first: bool = False
+) -> float:
+    """With the `sent` highest scores sent over that link, at once or after the full decode here."""
+    order = in_order(scores)
+    there = [heard[at].sent_s(*link) + decode_first * heard[at].local_wait_s for at in order[:sent]]
+    return float(np.mean([*there, *(heard[at].local_wait_s for at in order[sent:])]))
 
 
 def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) -> list[Both]:
@@ -157,14 +161,16 @@ def listen(local: Transcriber, remote: Transcriber, said: Iterable[Sentence]) ->
         texts = [logprobs for logprobs, _ in asked.texts]
         newest = asked.said_of(texts.index(scores.logprobs)) if texts else {}
         signals = {"perplexity": scores.perplexity, "entropy": scores.entropy, **newest}
-        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], errors_in(text, sentence), took))
+        there = errors_in(text, sentence)
+        full = way.perplexities[0]
+        found.append(Both(int(words), seconds, signals, int(errors), way.waits[0], there, took, full=full))
     return found
 
 
 def heard_there(remote: Transcriber, sentence: Sentence) -> tuple[str, float]:
     """What a server's model hears that gets the whole sentence, and the processor seconds it takes."""
     began = time.process_time()
-    text = remote.transcribe(sentence.audio, options=GREEDY).text
+    text = remote.transcribe(sentence.audio, options=replace(GREEDY, language=sentence.language)).text
     return text, time.process_time() - began
 
 

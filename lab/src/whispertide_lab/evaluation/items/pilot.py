@@ -54,7 +54,7 @@ JOULES = "energy J per s"
 ENERGY = "Energy is RAPL's, of all that the machine did. Where it tells none, processor seconds stand in for it."
 SERVER = "base"  # hears there where one model is given
 GRID = 21  # points of a curve
-CHANCE = "random"
+CHANCE, FULL = "random", "perplexity of the full decode"
 MADE_BY = (__name__, Sentence.__module__, Both.__module__, CUT_BY)
 CALLED = {CHANCE: "random (NaiveHybrid)", "entropy": "entropy (for DeeBERT)"}
 # Table 5: the share of inputs that are sent, per cent, for word errors of 15, 14, 13 and 12 %
@@ -168,11 +168,12 @@ def _about(runner: "Runner", said: Sequence[Sentence]) -> str:
 def sending(heard: Sequence[Both], about: str) -> Outcome:
     """Pilot inference, table 5: how many inputs are sent, and the delay, for some word errors."""
     rows = []
-    for each, scores in scored_choices(heard):
+    for each, scores in (*scored_choices(heard), *after_the_decode(heard)):
         cells = []
         for above in ABOVE:
             sent = needed_for(heard, each, scores, above / 100)
-            cells += [f"{100 * sent / len(heard):.1f}", f"{delay_with(heard, scores, sent):.3f}"]
+            delay = delay_with(heard, scores, sent, decode_first=each.name == FULL)
+            cells += [f"{100 * sent / len(heard):.1f}", f"{delay:.3f}"]
         rows.append((called(each), *cells, *_areas(heard, each, scores), *PUBLISHED_SENT.get(each.name, 4 * ("–",))))
     goals = [f"+{above:g}" for above in ABOVE]
     columns = ("decided by", *(text for goal in goals for text in (f"{goal}: sent %", f"{goal}: delay")), *_AREAS)
@@ -259,6 +260,12 @@ def scored_choices(heard: Sequence[Both]) -> list[tuple[Choice, list[float] | No
     return [*found, (by_chance(heard), None)]
 
 
+def after_the_decode(heard: Sequence[Both]) -> list[tuple[Choice, list[float]]]:
+    """The choice by the full decode here, which what is sent must wait for; nothing where that is not known."""
+    scores = [one.full for one in heard if one.full is not None]
+    return [(choice(FULL, heard, scores), scores)] if len(scores) == len(heard) else []
+
+
 def needed_for(heard: Sequence[Both], each: Choice, scores: Sequence[float] | None, above: float) -> int:
     """How many must be sent for so little above the server's errors; by chance on average."""
     if scores is None:
@@ -266,11 +273,13 @@ def needed_for(heard: Sequence[Both], each: Choice, scores: Sequence[float] | No
     return needed(each.errors, above)
 
 
-def delay_with(heard: Sequence[Both], scores: Sequence[float] | None, sent: int) -> float:
+def delay_with(
+    heard: Sequence[Both], scores: Sequence[float] | None, sent: int, *, decode_first: bool = False
+) -> float:
     """Of real time; by chance it lies between that of sending none and that of sending all."""
     seconds = mean(one.seconds for one in heard)
     if scores is not None:
-        return mean_wait_s(heard, scores, sent, LINK) / seconds
+        return mean_wait_s(heard, scores, sent, LINK, decode_first=decode_first) / seconds
     none, whole = (mean_wait_s(heard, [0.0] * len(heard), count, LINK) for count in (0, len(heard)))
     return (none + (whole - none) * sent / len(heard)) / seconds
 
