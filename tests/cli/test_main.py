@@ -190,6 +190,13 @@ def test_help_breaks_no_example(run: Run, path: tuple[str, ...], monkeypatch: py
         assert 0 < sum(line.count(text) for line in lines) == " ".join(lines).count(text), text
 
 
+@each_row("path", COMMANDS)
+def test_usage_says_which_arguments_may_be_several(path: tuple[str, ...]) -> None:
+    for argument in COMMANDS[path].params:
+        if argument.param_type_name == "argument":
+            assert ("..." in argument.metavar) == (argument.nargs != 1), argument.metavar
+
+
 @each_row("path", [path for path in COMMANDS if path])
 def test_the_page_of_the_command_line_names_every_command(path: tuple[str, ...]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ def batch(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT",
+            metavar="INPUT...",
             help="Recordings, folders, quoted patterns, addresses such as s3://BUCKET/FOLDER, and "
             'manifests (.jsonl, each line with "audio").',
         ),

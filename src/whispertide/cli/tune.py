@@ -41,7 +41,7 @@ def tune(
     option: arguments.ModelOption = None,
     audio: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="AUDIO", help="Typical speech, 5 minutes or more. Default: the bundled recording."),
+        typer.Argument(metavar="AUDIO...", help="Typical speech, 5 minutes or more. Default: the bundled recording."),
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="Measure for at most 20 s.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the result instead of measuring.")] = False,

@@ -30,7 +30,7 @@ def short(
     audio: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="AUDIO", help="Recordings, folders, or manifests that name speakers. Default: synthetic speech."
+            metavar="AUDIO...", help="Recordings, folders, or manifests that name speakers. Default: synthetic speech."
         ),
     ] = None,
     output: Annotated[
