@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -129,7 +130,7 @@ def turns(*said: tuple[int, float, str], word_s: float = 0.3) -> Document:
         for speaker, at, text in said
         for part in segment_words(
             [
-                Word(f" {piece}", *(round((at + n * word_s + x) * S) for x in (0, word_s)), 0.9, speaker)
+                replace(word(f" {piece}", at + n * word_s, speaker), end=round((at + (n + 1) * word_s) * S))
                 for n, piece in enumerate(text.split())
             ]
         )
