@@ -135,6 +135,8 @@ def test_of_several_files_each_line_names_its_own(monkeypatch: pytest.MonkeyPatc
     ("arguments", "told"),
     [
         (["mic", "one.wav"], "expected mic alone, or recordings; got both"),
+        (["-", "one.wav", "-"], "standard input can be read once"),
+        (["one.wav", "--send-below", "70"], "--send-below"),  # per cent
         (["one.wav", "--device", "USB"], "expected mic next to --device, which is a microphone; got one.wav"),
     ],
 )
@@ -144,6 +146,15 @@ def test_what_cannot_be_meant_is_told_before_a_network_is_loaded(
     monkeypatch.setattr(LateModel, "open", lambda *_, **__: pytest.fail("it was loaded"))
     result = CliRunner().invoke(app, ["understand", *arguments])
     assert (result.exit_code, told in result.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("network")
+def test_a_recording_that_is_broken_off_by_ctrl_c_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(LateModel, "open", lambda *_, **__: None)
+    monkeypatch.setattr(Fake, "press_at", 0)
+    save_wav(tmp_path / "one.wav", np.zeros(SAMPLE_RATE, np.float32))
+    result = CliRunner().invoke(app, ["understand", str(tmp_path / "one.wav")])
+    assert (result.exit_code, result.stderr) == (130, "interrupted\n")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,11 @@ def tune(
         return ExitCode.OK
     if output is not None:
         check_file(output)
+    if train and loaded.knows_short:
+        say(
+            f"{loaded.name} knows short windows already, so --train has nothing to do; another adapter: "
+            f"whispertide train short {loaded.checkpoint.argument} SPEECH"
+        )
     if not short and not loaded.knows_short:
         code = _offer_training(loaded, audio or [], train)
         if code:

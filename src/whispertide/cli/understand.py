@@ -46,6 +46,8 @@ def understand(
         typer.Option(
             "--send-below",
             metavar="P",
+            min=0,
+            max=1,
             help="Send utterances with a less likely intent to the server WHISPERTIDE_REMOTE; 0: none.",
         ),
     ] = 0.0,
@@ -77,7 +79,7 @@ def understand(
         lines = _Lines(source.label if name == STDIN else printable(name), as_json, named=len(files) > 1)
         try:
             if not _print_intents(new_stream(live=False), source.blocks(), lines):
-                return ExitCode.INTERRUPTED
+                return report(KeyboardInterrupt())
             codes.append(ExitCode.OK)
         except AudioError as error:
             codes.append(report(error, about=source.label))
@@ -89,6 +91,8 @@ def _check_usage(files: Sequence[str], device: str | None) -> None:
         return
     if _MICROPHONE in files:
         raise OptionError(f"expected {_MICROPHONE} alone, or recordings; got both")
+    if files.count(STDIN) > 1:
+        raise OptionError("standard input can be read once; expected one - among the files")
     if device is not None:
         raise OptionError(f"expected {_MICROPHONE} next to --device, which is a microphone; got {', '.join(files)}")
 
