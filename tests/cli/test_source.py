@@ -56,4 +56,5 @@ def test_standard_input_without_audio_is_named_once(
     said = capsys.readouterr().err
     assert said.startswith(f"error: standard input: {'expected audio' if piped else 'the file is empty (0 bytes)'}")
     assert "the input" not in said
-    assert said.endswith("if it is raw PCM, give its rate, such as --rate 16000\n")
+    # Other commands read standard input, too, and have no such option.
+    assert said.endswith("if it is raw PCM, that needs its rate: whispertide transcribe - --rate 16000\n")

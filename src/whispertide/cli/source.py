@@ -151,7 +151,9 @@ def _file_on_stdin(track: int | None) -> "Iterator[FloatArray]":
     try:
         yield from decode_blocks(_stdin_bytes(), track=track)
     except AudioFileError as error:
-        raise AudioFileError(f"{error}; if it is raw PCM, give its rate, such as --rate 16000") from error
+        raise AudioFileError(
+            f"{error}; if it is raw PCM, that needs its rate: whispertide transcribe - --rate 16000"
+        ) from error
 
 
 def _stdin_bytes() -> BinaryIO:
