@@ -16,6 +16,7 @@ from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.output import STDIN
 from whispertide.cli.source import Source
 from whispertide.errors import AudioError, OptionError
+from whispertide.options import check_range
 
 if TYPE_CHECKING:
     from whispertide.methods.pilot.sending import Sending
@@ -46,8 +47,6 @@ def understand(
         typer.Option(
             "--send-below",
             metavar="P",
-            min=0,
-            max=1,
             help="Send utterances with a less likely intent to the server WHISPERTIDE_REMOTE; 0: none.",
         ),
     ] = 0.0,
@@ -63,7 +62,7 @@ def understand(
     from whispertide.understand.model import LateModel
     from whispertide.understand.understanding import PilotTimes, Understanding
 
-    _check_usage(files, device)
+    _check_usage(files, device, below)
     network, pilots = LateModel.open(model or COMMANDS), PilotTimes(every_s=every)
     new_stream = partial(Understanding, network, pilots=pilots, sending=_sending(below))
     if files == [_MICROPHONE]:
@@ -86,7 +85,8 @@ def understand(
     return combine(codes)
 
 
-def _check_usage(files: Sequence[str], device: str | None) -> None:
+def _check_usage(files: Sequence[str], device: str | None, below: float) -> None:
+    check_range("--send-below", below, 0, 1)
     if files == [_MICROPHONE]:
         return
     if _MICROPHONE in files:
