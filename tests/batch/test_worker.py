@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from scripted_translator import ScriptedTranslator
 from slow_rows import slow_but
 from sounds import make_wav
 from whispertide import api
-from whispertide.audio.file import load_audio
-from whispertide.batch.worker import Outcome, Ready, Setup, Translation, Unfit, Worker
+from whispertide.audio.file import decode_blocks, load_audio
+from whispertide.batch.worker import Outcome, Ready, Setup, Translation, Unfit, Worker, _open
 from whispertide.cli.main import app
-from whispertide.errors import CheckpointError
+from whispertide.errors import AudioFileError, CheckpointError
 from whispertide.options import DecodeOptions, EngineOptions
 from whispertide.translation.translator import TranslationOptions, TranslatorError
 from whispertide.types import SAMPLE_RATE
@@ -40,6 +41,13 @@ def worker(setup: Setup) -> Worker:
     found = Worker(setup)
     assert found.load() == Ready()
     return found
+
+
+def test_messages_name_the_file_of_an_address_by_that() -> None:
+    fsspec.filesystem("memory").pipe("/worker/empty.wav", b"")
+    name = "memory://worker/empty.wav"
+    with _open(name) as source, pytest.raises(AudioFileError, match=rf"^{re.escape(name)}: the file is empty"):
+        next(decode_blocks(source))
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
-from pathlib import Path
+from contextlib import nullcontext, suppress
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from whispertide.batch.archive import Provenance, open_archive
-from whispertide.batch.worker import Setup, Translation
+from whispertide.batch.plan import Task
+from whispertide.batch.worker import Outcome, Setup, Translation
 from whispertide.checkpoint import load_checkpoint
 from whispertide.cli import batch as command
 from whispertide.cli.main import app
@@ -28,6 +29,22 @@ QUIET, RIVER, LONG = (CLIPS / f"{name}.flac" for name in ("quiet", "river", "lon
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["batch", *map(str, arguments), "-m", "nano.en"])
+
+
+def test_a_warning_names_its_recording_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of a file name it already, those of a translator do not."""
+    outcome = Outcome("done", "text", notes=("/talks/a.wav: 5 samples were not numbers", "no translation"))
+    task = Task("/talks/a.wav", PurePosixPath("a.txt"))
+    kept: Any = SimpleNamespace(keep=lambda *_: SimpleNamespace(reason=""))
+    monkeypatch.setattr("whispertide.batch.dispatch.transcribe_all", lambda *_: [(task, outcome)])
+    monkeypatch.setattr(command, "_start_workers", lambda *_: nullcontext())
+    command._run([task], kept, cast(Any, None), "local", None, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: /talks/a.wav: 5 samples were not numbers",
+        "warning: /talks/a.wav: no translation",
+    ]
 
 
 @pytest.fixture(scope="module")

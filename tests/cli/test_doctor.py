@@ -27,7 +27,11 @@ MACHINE = Machine("Linux x86_64", "3.11.7", 2, ["cpu"], {"whispertide": "0.1.0"}
 SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
 WHY = "bare windows, because this checkpoint was trained on short windows"
 FRAMED = Framed(as_tuned(get_recipe("tide")), WHY)
-LIVE = [LiveEstimate("nano.en", "whisper-streaming", 0.2, 0.2, 0.25, True)]
+LIVE = [
+    LiveEstimate("nano.en", "whisper-streaming", 0.2, 1.0, 0.2, 0.25, measured=True),
+    LiveEstimate("base", "tide", 0.6, 0.4, 1.5, 0.75, measured=False, tune_helps=True),
+    LiveEstimate("distil-small.en", "whisper-streaming", 12.3, 12.5, 0.98, 15.4, measured=False, adapted=False),
+]
 GOOD = Parity("int8 engine", "own fp32", 0.5, 0.1, 0.98, QUANTISED)
 BAD = Parity("own fp32", "transformers", 0.5, 0.1, 0.98, EXACT)
 
@@ -43,12 +47,27 @@ def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     lines = result.stdout.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert "…" not in result.stdout
-    assert any(
-        line.split() == ["nano.en", "*", "whisper-streaming", "0.20", "s", "20%", "yes", "0.25", "s"] for line in lines
-    )
+    table = [line.split() for line in lines]
+    assert ["nano.en", "*", "whisper-streaming", "0.20", "s", "1", "s", "20%", "yes", "0.25", "s"] in table
     assert "80%" in result.stdout  # the rule is stated
     assert "busy" not in result.stdout
     assert f"framing of tide\n{WHY}\n" in result.stdout
+
+
+def test_the_step_that_a_verdict_goes_by_is_named_and_where_tune_takes_a_longer_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(monkeypatch)
+    out = run("doctor").stdout
+    assert ["base", "tide", "0.60", "s", "0.4", "s", "150%", "no", "0.75", "s"] in [
+        line.split() for line in out.splitlines()
+    ]
+    told = "`whispertide tune MODEL` would choose a longer step for tide, with which it runs live with base."
+    assert told in " ".join(out.split())
+    data = json.loads(run("doctor", "--json").stdout)
+    assert [(item["step_s"], item["tune_helps"]) for item in data["live"]] == [(1.0, False), (0.4, True), (12.5, False)]
+    monkeypatch.setattr(command, "diagnose", lambda *_: Diagnosis(MACHINE, SPEED, FRAMED, LIVE[:1]))
+    assert "would choose a longer step" not in " ".join(run("doctor").stdout.split())
 
 
 def test_the_model_may_be_an_option(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

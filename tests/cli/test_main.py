@@ -64,7 +64,26 @@ def test_a_file_in_place_of_a_command_is_answered_with_the_command_for_it(run: R
     result = run(talk, "--model", "base.en")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "run `whispertide transcribe '" in plain(result.stderr)
-    assert "No such command" in run("none.mp3").stderr
+
+
+@pytest.mark.parametrize("name", ["none.mp3", "Talk.MKV", "talks/monday", "../none"])
+def test_the_name_of_a_file_that_is_not_there_is_told_from_a_misspelt_command(run: Run, name: str) -> None:
+    result = run(name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    said = plain(result.stderr)
+    assert f"got {name}, and there is no such file: check the path" in said
+    assert "No such command" not in said
+
+
+def test_an_address_in_place_of_a_command_is_answered_with_the_command_for_it(run: Run) -> None:
+    result = run("https://example.org/talk.mp3")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "run `whispertide batch https://example.org/talk.mp3 -o FOLDER`" in plain(result.stderr)
+
+
+@pytest.mark.parametrize("name", ["none", "none.txt", "v1.0", "-"])
+def test_any_other_word_in_place_of_a_command_is_no_such_command(run: Run, name: str) -> None:
+    assert f"No such command '{name}'" in plain(run(name).stderr)
 
 
 def test_no_command_shows_the_help(run: Run) -> None:
@@ -169,6 +188,13 @@ def test_help_breaks_no_example(run: Run, path: tuple[str, ...], monkeypatch: py
     for example in examples:
         text = " ".join(example.replace("\\[", "[").split())
         assert 0 < sum(line.count(text) for line in lines) == " ".join(lines).count(text), text
+
+
+@each_row("path", COMMANDS)
+def test_usage_says_which_arguments_may_be_several(path: tuple[str, ...]) -> None:
+    for argument in COMMANDS[path].params:
+        if argument.param_type_name == "argument":
+            assert ("..." in argument.metavar) == (argument.nargs != 1), argument.metavar
 
 
 @each_row("path", [path for path in COMMANDS if path])

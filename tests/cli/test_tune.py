@@ -155,6 +155,17 @@ def test_a_model_without_an_adapter_is_taught_where_that_is_asked_for(
     assert len(asked) == 1, "and then it is tuned"
 
 
+def test_who_asks_to_train_a_model_that_knows_short_windows_is_told_that_nothing_is_trained(
+    run: Run, model: Any, taught: list[Any], asked: Any, tmp_path: Path
+) -> None:
+    """As base does; it was passed over."""
+    model.knows_short = True
+    said = run("tune", "m", write_wav(tmp_path / "a.wav", 2), "--train").stderr
+    assert "m knows short windows already, so --train has nothing to do" in said
+    assert "whispertide train short m SPEECH" in said
+    assert (taught, len(asked)) == ([], 1)
+
+
 def test_what_takes_20_s_teaches_nothing(run: Run, taught: list[Any], asked: Any, tmp_path: Path) -> None:
     result = run("tune", "m", write_wav(tmp_path / "a.wav", 2), "--train", "--short")
     assert (result.exit_code, taught, asked) == (2, [], [])

@@ -1,12 +1,18 @@
 """Voices in files: a segment, and a subtitle, has those of one; each format says whose."""
 
 import json
+import re
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
+from each_row import each_row
 from whispertide.events import Confirmed
 from whispertide.formats.document import Document, OtherText, TextSegment, other_text, segment_words
 from whispertide.formats.files import document_events, render_json, render_jsonl, render_srt, render_txt, render_vtt
-from whispertide.formats.subtitles import cues
+from whispertide.formats.subtitles import SUBTITLES, cues
+from whispertide.options import SubtitleOptions
 from whispertide.types import SAMPLE_RATE, Word
 
 S = SAMPLE_RATE
@@ -115,3 +121,73 @@ def test_cues_of_voices_that_speak_at_once_are_shown_when_they_are_spoken() -> N
     found = cues(talk)
     assert [(cue.speaker, cue.start) for cue in found] == [(1, 0), (2, 2 * S), (1, 11 * S // 2), (2, 6 * S)]
     assert all(one.end <= after.start for one, after in pairwise(found))
+
+
+def turns(*said: tuple[int, float, str], word_s: float = 0.3) -> Document:
+    """Each voice says its words from a time on, one after the other."""
+    segments = [
+        part
+        for speaker, at, text in said
+        for part in segment_words(
+            [
+                replace(word(f" {piece}", at + n * word_s, speaker), end=round((at + (n + 1) * word_s) * S))
+                for n, piece in enumerate(text.split())
+            ]
+        )
+    ]
+    return Document(tuple(sorted(segments, key=lambda one: one.start)), duration=60 * S)
+
+
+def shown(srt: str) -> list[list[str]]:
+    """The lines of each cue."""
+    return [block.strip().split("\n")[2:] for block in srt.split("\n\n")]
+
+
+FULL = "The farmer lived near the old river and often he talked with his friends there"  # 78 characters: two lines
+ASKED = "Would you like to come to the market with us tomorrow morning, when the fish is fresh and the bread is warm?"
+
+
+@each_row(
+    ("talk", "options"),
+    [
+        (turns((1, 0, FULL), (2, 6, FULL), (1, 12, FULL)), SUBTITLES),
+        (turns((1, 0, FULL[:42]), (2, 6, FULL[:33])), SUBTITLES),
+        (turns((1, 0, ASKED), (2, 9, "Yes."), (1, 10, ASKED), (2, 17, ASKED)), SUBTITLES),
+        (turns((1, 0, ASKED + " " + FULL), (2, 2.6, "No, no, no."), (2, 5.2, FULL)), SUBTITLES),  # one interrupts
+        (turns((1, 0, ASKED), (2, 9, FULL)), SubtitleOptions(line_width=24)),
+        (turns((1, 0, ASKED), (2, 9, FULL)), SubtitleOptions(lines=1)),
+        (turns((10, 0, "x" * 29 + " " + "y" * 30), (123456, 9, "z" * 26)), SUBTITLES),
+    ],
+)
+def test_a_voice_before_a_subtitle_counts_as_part_of_its_line(talk: Document, options: SubtitleOptions) -> None:
+    found = shown(render_srt(talk, options))
+    assert max(len(line) for lines in found for line in lines) <= options.line_width
+    assert max(map(len, found)) <= options.lines
+    words = re.sub(r"Speaker \d+: ", "", " ".join(line for lines in found for line in lines)).split()
+    assert sorted(words) == sorted(word.text.strip() for word in talk.words)
+
+
+def test_a_voice_is_named_where_it_changes_also_where_one_interrupts() -> None:
+    talk = turns((1, 0, ASKED), (2, 2.6, "No, no, no."))
+    speakers = [cue.speaker for cue in cues(talk, label=lambda _: "")]
+    changes = [after != before for before, after in pairwise([None, *speakers])]
+    assert [lines[0].startswith("Speaker ") for lines in shown(render_srt(talk))] == changes
+    assert speakers.count(1) > 1
+
+
+def test_a_translation_without_word_times_has_room_for_its_voice() -> None:
+    whole = TextSegment(0, 6 * S, FULL, speaker=1)
+    assert len(cues(Document((whole,)))) == 1
+    found = shown(render_srt(Document((whole,))))
+    assert found[0][0].startswith("Speaker 1: The farmer")
+    assert max(len(line) for lines in found for line in lines) <= 42
+
+
+def test_the_tag_of_a_voice_in_webvtt_takes_no_room() -> None:
+    """Nobody sees it."""
+    assert render_vtt(turns((1, 0, FULL))).count("-->") == 1
+
+
+@pytest.mark.parametrize("word", ["x" * 35, "x" * 50])
+def test_a_word_that_does_not_fit_next_to_its_voice_is_a_cue_of_its_own(word: str) -> None:
+    assert shown(render_srt(turns((1, 0, f"{word} yes")))) == [[f"Speaker 1: {word}"], ["yes"]]

@@ -97,6 +97,31 @@ def test_everybody_has_their_turn() -> None:
     assert len(order) > 10
 
 
+def test_a_session_with_more_to_do_takes_no_step_after_the_stop() -> None:
+    """It was an error in the log: there are no workers left."""
+
+    async def stopped_in_a_step() -> None:
+        failed: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+        live = live_session()
+        for _ in range(12):
+            live.put(audio(1))
+            live.put(Flush())
+        steps: list[Step] = []
+        scheduler = Scheduler(1, Load(), lambda _, step: steps.append(step))
+        scheduler.start()
+        scheduler.wake(live)
+        assert scheduler.running
+        await scheduler.stop()
+        await asyncio.sleep(0.05)
+        assert not scheduler.running
+        assert live.inbox
+        scheduler.wake(live)  # its client sends more
+        assert (len(steps), failed) == (1, [])
+
+    asyncio.run(stopped_in_a_step())
+
+
 class Told:
     """Intents that a guess follows each portion of audio."""
 

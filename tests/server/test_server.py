@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -269,6 +269,31 @@ def test_a_terminal_that_closes_ends_the_server_in_good_order() -> None:
         signal.raise_signal(signal.SIGTERM)
         assert server.force_exit
     assert signal.getsignal(signal.SIGHUP) == before
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_a_second_signal_ends_the_server_at_once_and_says_so(caplog: pytest.LogCaptureFixture, connected: bool) -> None:
+    """Without errors, and what sessions in progress have to write at the end is written (`Hub.stop`)."""
+    server = make_server()
+
+    async def serve() -> None:
+        ended = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        async with client(server) if connected else nullcontext() as one:
+            if one is not None:
+                await one.send(SILENCE)
+                await one.until("session")
+            for _ in range(2):
+                server.handle_exit(signal.SIGTERM, None)
+            await asyncio.wait_for(ended, 60)
+
+    with caplog.at_level("INFO"):
+        asyncio.run(serve())
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+    assert "stopped at once: a second signal came" in caplog.messages
+    with pytest.raises(RuntimeError, match="after shutdown"):  # no worker is left
+        server.hub.scheduler._hurried.submit(int)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signal on this system")

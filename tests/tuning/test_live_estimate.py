@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from whispertide.model.whisper import WhisperModel, load_model
@@ -100,6 +102,35 @@ def test_what_was_tuned_is_what_is_judged(int8: WhisperModel) -> None:
     assert found.load == pytest.approx(found.round_s / 0.6)
     assert found != judged(CheckpointFacts(False))[0]
     assert other == judged(CheckpointFacts(False))[1]
+
+
+def test_on_a_slow_machine_it_tells_where_tune_takes_a_longer_step(int8: WhisperModel) -> None:
+    """A checkpoint of which nothing is known has a step that fits by itself. One with a calibration in the package, as
+    base has, keeps its own until it is tuned here; of other recipes nothing is timed.
+    """
+    # Rounds of base with tide take some 0.6 s, which is more than its step, and less than the longest of `tune`.
+    slow = Speed("nano.en", "int8", "cpu", 1, 0.3, 0.03, 0.004, 0.006, 0.008, 1.1)
+    tide, other = get_recipe("tide"), get_recipe("whisper-streaming")
+    found = {(item.model, item.recipe): item for item in estimate_live(slow, int8.dims, {"tide": tide, "other": other})}
+    base, unknown, streaming = found["base", "tide"], found["base.en", "tide"], found["base", "whisper-streaming"]
+    assert (base.step_s, base.verdict, base.tune_helps) == (tide.schedule.step_s, "no", True)
+    assert unknown.step_s > tide.schedule.step_s
+    assert (unknown.verdict, unknown.tune_helps) == ("yes", False)
+    assert (streaming.verdict, streaming.tune_helps) == ("no", False)
+
+    def tuned(pace: dict[str, Pace]) -> LiveEstimate:
+        known = CheckpointFacts(False, Calibration({"framing": "merged"}, "so", pace=pace), int8.options)
+        return estimate_live(replace(slow, encode_30s=1.5), int8.dims, {"tide": tide}, known)[0]
+
+    assert tuned({}).tune_helps
+    timed = tuned({machine_of(int8.options): Pace(1, 0.5)})
+    assert (timed.step_s, timed.load > 0.8, timed.tune_helps) == (0.5, True, False)
+
+
+def test_where_no_step_of_tune_fits_it_is_not_proposed(int8: WhisperModel) -> None:
+    known = CheckpointFacts(False, Calibration({"framing": "merged"}, "so"), int8.options)
+    found = estimate_live(replace(SLOW, encode_30s=60.0), int8.dims, {"tide": get_recipe("tide")}, known)[0]
+    assert (found.verdict, found.tune_helps) == ("no", False)
 
 
 def test_what_users_get_by_default_comes_first(int8: WhisperModel) -> None:

@@ -213,10 +213,11 @@ class ReadError(Exception):
 
 
 class _Remote:
-    """An open file of an address; a read that breaks off is tried again."""
+    """An open file of an address, by which messages name it; a read that breaks off is tried again."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, name: str) -> None:
         self._file = file
+        self.name = name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -242,4 +243,4 @@ def _open(name: str) -> Iterator[Any]:
     except Exception as error:  # every store has errors of its own
         raise AudioFileError(f"it cannot be opened ({type(error).__name__}: {error})") from error
     with file:
-        yield _Remote(file)
+        yield _Remote(file, name)

@@ -109,7 +109,7 @@ _MODEL: dict[str, Any] = {
 }
 Model = Annotated[str, typer.Option("--model", "-m", **_MODEL)]
 ModelArgument = Annotated[str, typer.Argument(**_MODEL)]
-ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL)]
+ModelsArgument = Annotated[list[str], typer.Argument(**_MODEL | {"metavar": "MODEL..."})]
 MeasuredModel = Annotated[
     str | None,
     typer.Argument(

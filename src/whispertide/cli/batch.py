@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from whispertide.api import Transcriber
-    from whispertide.batch.archive import Archive, Entry, Provenance
+    from whispertide.batch.archive import Archive, Provenance
     from whispertide.batch.dispatch import Workers
     from whispertide.batch.plan import Task
     from whispertide.batch.worker import Setup, Translation
@@ -40,7 +40,7 @@ def batch(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT",
+            metavar="INPUT...",
             help="Recordings, folders, quoted patterns, addresses such as s3://BUCKET/FOLDER, and "
             'manifests (.jsonl, each line with "audio").',
         ),
@@ -199,14 +199,15 @@ def _run(
         for task, outcome in transcribe_all(remaining, workers):
             entry = archive.keep(task, outcome)
             for note in outcome.notes:
-                say(f"warning: {task.input}: {note}")
+                say(f"warning: {_about(task.input, note)}")
             if entry.reason:
-                say(f"{entry.state}: {_about(entry)}")
+                say(f"{entry.state}: {_about(entry.input, entry.reason)}")
             advance(task)
 
 
-def _about(entry: "Entry") -> str:
-    return entry.reason if entry.input in entry.reason else f"{entry.input}: {entry.reason}"
+def _about(name: str, text: str) -> str:
+    """A text about a recording, which is named once."""
+    return text if name in text else f"{name}: {text}"
 
 
 @contextmanager

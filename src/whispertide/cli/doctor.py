@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from whispertide.tuning.parity import Parity
     from whispertide.tuning.speed import Speed
 
+_TUNE = "`whispertide tune MODEL` would choose a longer step for tide, with which it runs live with {}."
 _PACKAGES = ("whispertide", "onnxruntime", "numpy", "av", "soxr", "tokenizers", "huggingface_hub", "sounddevice")
 
 
@@ -169,11 +170,12 @@ def _show(found: Diagnosis) -> None:
     console.width = max(console.width, 80)  # a narrower terminal breaks lines; a narrower table loses verdicts
     engine = f"{speed.precision}, {speed.provider}, {threads_of(speed.threads)}"
     busy = "The machine was busy. Measure again when it is idle." if speed.spread > BUSY else ""
+    live = _live_rows(found.live)
     for title, explanation, rows in (
         ("machine", "", _machine_rows(found.machine)),
         (f"speed of {speed.model} ({engine})", busy, _speed_rows(speed)),
         (f"framing of {found.framed.recipe.name}", found.framed.why, ()),
-        ("what runs live (* measured, others estimated)", RULE, _live_rows(found.live)),
+        ("what runs live (* measured, others estimated)", RULE, live),
         ("parity", PARITY, _parity_rows(found.parity)),
     ):
         console.print(title, style="bold")
@@ -181,6 +183,8 @@ def _show(found: Diagnosis) -> None:
             console.print(explanation, style="dim")
         if rows:
             console.print(_table(*rows))
+        if rows is live and (helped := [item.model for item in found.live if item.tune_helps]):
+            console.print(_TUNE.format(", ".join(helped)), style="dim")
         console.print()
 
 
@@ -221,11 +225,11 @@ def _speed_rows(speed: "Speed") -> list[Sequence[str]]:
 
 
 def _live_rows(estimates: "list[LiveEstimate]") -> list[Sequence[str]]:
-    rows: list[Sequence[str]] = [("model", "recipe", "round", "of step", "live", "shortest step")]
+    rows: list[Sequence[str]] = [("model", "recipe", "round", "step", "load", "live", "shortest")]
     for item in estimates:
         name = f"{item.model} *" if item.measured else item.model
-        step = f"{item.shortest_step_s:.2f} s"
-        rows.append((name, item.recipe, f"{item.round_s:.2f} s", f"{item.load:.0%}", item.verdict, step))
+        round_, step, shortest = f"{item.round_s:.2f} s", f"{item.step_s:g} s", f"{item.shortest_step_s:.2f} s"
+        rows.append((name, item.recipe, round_, step, f"{item.load:.0%}", item.verdict, shortest))
     return rows
 
 

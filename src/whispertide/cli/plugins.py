@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from whispertide.audio.extensions import AUDIO
 from whispertide.cli.exit import HELP, ExitCode, guarded
 from whispertide.errors import OptionError
 from whispertide.extras import not_installed
@@ -49,8 +50,7 @@ class WithPlugins(TyperGroup):
         """Find the command that the arguments begin with. Raises `typer.BadParameter` for a file in its place, as other
         programs take it.
         """
-        if os.path.exists(args[0]) and self.get_command(ctx, args[0]) is None:
-            text = f"expected a command; got a file: to transcribe it, run `whispertide transcribe {quote(args[0])}`"
+        if self.get_command(ctx, args[0]) is None and (text := _file_in_place(args[0])):
             raise typer.BadParameter(text, ctx=ctx)
         return super().resolve_command(ctx, args)
 
@@ -59,6 +59,20 @@ class WithPlugins(TyperGroup):
         if cmd_name not in self.commands:
             self.list_commands(ctx)
         return super().get_command(ctx, cmd_name)
+
+
+def _file_in_place(name: str) -> str:
+    """What to say of a file, or the name of one, where a command was expected; "": it is none."""
+    if os.path.exists(name):
+        return f"expected a command; got a file: to transcribe it, run `whispertide transcribe {quote(name)}`"
+    if "://" in name:
+        return f"expected a command; got an address: run `whispertide batch {quote(name)} -o FOLDER`"
+    if os.path.basename(name) != name or Path(name).suffix.lstrip(".").lower() in AUDIO:
+        return (
+            f"expected a command; got {quote(name)}, and there is no such file: check the path, and transcribe it by "
+            "`whispertide transcribe FILE`"
+        )
+    return ""
 
 
 class Lessons(Protocol):

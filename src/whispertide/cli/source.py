@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _RAW = (".pcm", ".raw")
+_STDIN_LABEL = "standard input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Source:
     def label(self) -> str:
         """The name for messages and bars."""
         if self.name == STDIN:
-            return "standard input"
+            return _STDIN_LABEL
         return printable(Path(self.name).name)
 
     @property
@@ -150,7 +151,9 @@ def _file_on_stdin(track: int | None) -> "Iterator[FloatArray]":
     try:
         yield from decode_blocks(_stdin_bytes(), track=track)
     except AudioFileError as error:
-        raise AudioFileError(f"{error}; if it is raw PCM, give its rate, such as --rate 16000") from error
+        raise AudioFileError(
+            f"{error}; if it is raw PCM, that needs its rate: whispertide transcribe - --rate 16000"
+        ) from error
 
 
 def _stdin_bytes() -> BinaryIO:
@@ -161,8 +164,9 @@ def _stdin_bytes() -> BinaryIO:
         number = sys.stdin.fileno()
     except io.UnsupportedOperation:
         return sys.stdin.buffer
-    # Python closes `sys.stdin` when it ends, and dies where another thread still waits in it for input.
-    return open(os.dup(number), "rb", buffering=0)
+    # Python closes `sys.stdin` when it ends, and dies where another thread still waits in it for input. The name is for
+    # the messages of whoever reads it.
+    return open(_STDIN_LABEL, "rb", buffering=0, opener=lambda *_: os.dup(number))
 
 
 def with_folders_opened(names: Iterable[str]) -> list[str]:

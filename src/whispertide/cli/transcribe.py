@@ -31,7 +31,7 @@ def transcribe(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE|DIR",
+            metavar="FILE|DIR...",
             help="Audio or video files; a folder stands for its files, without subfolders; - is standard input.",
         ),
     ],

@@ -41,7 +41,7 @@ def tune(
     option: arguments.ModelOption = None,
     audio: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="AUDIO", help="Typical speech, 5 minutes or more. Default: the bundled recording."),
+        typer.Argument(metavar="AUDIO...", help="Typical speech, 5 minutes or more. Default: the bundled recording."),
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="Measure for at most 20 s.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the result instead of measuring.")] = False,
@@ -80,6 +80,11 @@ def tune(
         return ExitCode.OK
     if output is not None:
         check_file(output)
+    if train and loaded.knows_short:
+        say(
+            f"{loaded.name} knows short windows already, so --train has nothing to do; another adapter: "
+            f"whispertide train short {loaded.checkpoint.argument} SPEECH"
+        )
     if not short and not loaded.knows_short:
         code = _offer_training(loaded, audio or [], train)
         if code:

@@ -43,7 +43,11 @@ def render_txt(document: Document) -> str:
 
 def named(text: str, speaker: int | None) -> str:
     """A line of plain text with its voice before it; an empty one stays empty."""
-    return text if speaker is None or not text else f"{speaker_name(speaker)}: {text}"
+    return _label(speaker) + text if text else text
+
+
+def _label(speaker: int | None) -> str:
+    return "" if speaker is None else f"{speaker_name(speaker)}: "
 
 
 # --- srt and vtt -----------------------------------------------------------------------------------------------------
@@ -63,12 +67,9 @@ def _without_arrow(text: str) -> str:
 
 def render_srt(document: Document, options: SubtitleOptions = SUBTITLES) -> str:
     """Render SubRip: numbered cues, with the voice before the first of its cues."""
-    found = cues(document, _without_arrow, options)
-    before = [None, *(cue.speaker for cue in found)]
     blocks = (
-        f"{number}\n{_stamp(_ms(cue.start), ',')} --> {_stamp(_ms(cue.end), ',')}\n"
-        f"{cue.text if cue.speaker == last else named(cue.text, cue.speaker)}\n"
-        for number, (cue, last) in enumerate(zip(found, before, strict=False), 1)
+        f"{number}\n{_stamp(_ms(cue.start), ',')} --> {_stamp(_ms(cue.end), ',')}\n{cue.text}\n"
+        for number, cue in enumerate(cues(document, _without_arrow, options, _label), 1)
     )
     return "\n".join(blocks)
 

@@ -69,7 +69,7 @@ class _Unit:
     """A piece that is never broken: a word, or several that nothing separates. `sized`: its times are known.
 
     `closes` where a sentence ends or a pause follows. `torn` is what a break before it costs besides, where it does not
-    begin a phrase, or not even a word.
+    begin a phrase, or not even a word. `label` is what is written before it: whose voice it is.
     """
 
     text: str
@@ -79,6 +79,11 @@ class _Unit:
     closes: bool = False
     torn: float = 0.0
     speaker: int | None = None
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.label + self.text
 
     @property
     def sized(self) -> bool:
@@ -94,28 +99,39 @@ class _Unit:
         return self.text.rstrip(CLOSING + " ").endswith(_ENDS) and not is_abbreviation(self.text)
 
 
-def cues(document: Document, clean: Callable[[str], str] = str, options: SubtitleOptions = SUBTITLES) -> list[Cue]:
-    """Make the cues of a transcript; `clean` removes from a text what its file format cannot hold.
+def cues(
+    document: Document,
+    clean: Callable[[str], str] = str,
+    options: SubtitleOptions = SUBTITLES,
+    label: Callable[[int | None], str] = lambda _: "",
+) -> list[Cue]:
+    """Make the cues of a transcript; `clean` removes from a text what its file format cannot hold, `label` is what that
+    shows before the text of a voice where the voice changes.
 
     A segment without words that fits stays as it is: cues that were read from a file are the same cues again. No cue
     has the words of two voices.
     """
     found: list[Sequence[_Unit]] = []
     run: list[_Unit] = []
+
+    def labelled(units: Sequence[_Unit]) -> Sequence[_Unit]:
+        return _labelled(units, label, found[-1] if found else ())
+
     for segment in document.segments:
         if run and run[-1].speaker != segment.speaker:
-            found += _cut(run, options)
+            found += _cut(labelled(run), options)
             run = []
         if segment.words:
             for phrase in segment_words(segment.words, _PHRASES):
                 run += _units(phrase.words, clean, document.language, run[-1].text if run else "")
             continue
-        found += _cut(run, options)
+        found += _cut(labelled(run), options)
         run = []
         whole = Word(segment.text, segment.start, segment.end, speaker=segment.speaker)
-        alone = _units([whole], clean, document.language)
+        alone = labelled(_units([whole], clean, document.language))
         found += [alone] if alone and _stays(alone, options) else _cut(alone, options)
-    return _time_cues(_by_time([*found, *_cut(run, options)]), options)
+    found += _cut(labelled(run), options)
+    return _time_cues(list(_labelled_again(_by_time(found), label, options)), options)
 
 
 def _by_time(found: Sequence[Sequence[_Unit]]) -> list[Sequence[_Unit]]:
@@ -124,6 +140,28 @@ def _by_time(found: Sequence[Sequence[_Unit]]) -> list[Sequence[_Unit]]:
     for units in found:
         voices.setdefault(units[0].speaker, []).append(units)
     return list(merge(*voices.values(), key=_start))
+
+
+def _labelled(units: Sequence[_Unit], label: Callable[[int | None], str], before: Sequence[_Unit]) -> Sequence[_Unit]:
+    """Label the voice of units that come after those `before`, if it is another one."""
+    if not units:
+        return units
+    first = units[0]
+    changes = not before or before[-1].speaker != first.speaker
+    return [replace(first, label=label(first.speaker) if changes else ""), *units[1:]]
+
+
+def _labelled_again(
+    found: Sequence[Sequence[_Unit]], label: Callable[[int | None], str], options: SubtitleOptions
+) -> Iterator[Sequence[_Unit]]:
+    """Label voices where they change now that cues are in the order of their times: one that goes on after another has
+    interrupted it has a label more, for which it may have to be cut.
+    """
+    before: Sequence[_Unit] = ()
+    for units in found:
+        units = _labelled(units, label, before)
+        yield from [units] if _break(units, options) is not None else _cut(units, options)
+        before = units
 
 
 # --- words -> units --------------------------------------------------------------------------------------------------
@@ -199,7 +237,7 @@ def _width_of(text: str) -> int:
 
 
 def _join(units: Sequence[_Unit]) -> str:
-    return "".join(" " * (unit.spaced and number > 0) + unit.text for number, unit in enumerate(units))
+    return "".join(" " * (unit.spaced and number > 0) + unit.shown for number, unit in enumerate(units))
 
 
 # --- units -> cues ---------------------------------------------------------------------------------------------------
@@ -215,7 +253,7 @@ class _Run:
 
     @classmethod
     def of(cls, units: Sequence[_Unit], options: SubtitleOptions) -> "_Run":
-        return cls(units, [0, *accumulate(_width_of(unit.text) + unit.spaced for unit in units)], options)
+        return cls(units, [0, *accumulate(_width_of(unit.shown) + unit.spaced for unit in units)], options)
 
     def width(self, first: int, last: int) -> int:
         """The width of the line of `units[first:last]`, which is not empty."""

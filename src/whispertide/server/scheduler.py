@@ -41,6 +41,7 @@ class Scheduler:
         self._hurried = ThreadPoolExecutor(most, thread_name_prefix="round")
         self._patient = ThreadPoolExecutor(most, "patient-round", partial(lower_priority, _NICE))
         self._ticker: asyncio.Task[None] | None = None
+        self._stopped = False
 
     def start(self) -> None:
         """Start; needs a running event loop."""
@@ -49,6 +50,7 @@ class Scheduler:
 
     async def stop(self) -> None:
         """Let running steps end and take no others."""
+        self._stopped = True
         self._queue.clear()
         if self._ticker is not None:
             self._ticker.cancel()
@@ -88,7 +90,7 @@ class Scheduler:
 
     def _next(self) -> LiveSession | None:
         """Take the sessions that may begin now from the queue."""
-        if self.running > self._workers:
+        if self._stopped or self.running > self._workers:
             return None
         return self._queue.take(of_idle_key=self.running == self._workers)
 

@@ -150,6 +150,9 @@ class Server(uvicorn.Server):
             await listener.stop()
         await self._admission.end()
         await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn leaves out the end of the application, which then fails when the loop ends
+            await self.lifespan.shutdown()
+            log.warning("stopped at once: a second signal came")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

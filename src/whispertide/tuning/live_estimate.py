@@ -13,16 +13,19 @@ from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, EngineOptions
 from whispertide.recipes.calibration import Calibration, shipped_for
 from whispertide.recipes.recipe import Recipe
 from whispertide.recipes.short_windows import COMFORTABLE, TOKENS_PER_S, Costs, choose_framing
+from whispertide.streaming.framing import AutoFraming
 from whispertide.tuning.speed import BEAM, BLOCK, Speed
+from whispertide.tuning.tune import choose_step
 from whispertide.types import FRAME_SAMPLES, SAMPLE_RATE
 
 RULE = (
     f"A round encodes its window, runs one decoder step per token ({TOKENS_PER_S:g} tokens per second of the longest "
     f"window, at the recipe's beam), and one block pass for word times. It runs live if it takes at most "
-    f"{COMFORTABLE:.0%} of the recipe's step. whisperrt encodes only new audio and feeds the text so far in one block "
+    f"{COMFORTABLE:.0%} of the step (load), which is the one that the recipe has with that model here; `shortest` is "
+    "the shortest that would do. whisperrt encodes only new audio and feeds the text so far in one block "
     'pass. It needs a causal adapter (`whispertide train causal`); "no adapter" marks a model without one, and the '
     "figures are those with one. whisperflow and pilot take longer steps by themselves on a slower machine, with later "
-    "words. Models that were not measured are estimated from the sizes of their matrices."
+    "words. Models that were not measured are estimated from the sizes of their matrices, and as if never tuned."
 )
 
 # Width, encoder layers, decoder layers of the published models, first of the one that commands take by default.
@@ -40,17 +43,20 @@ _SHAPES: Mapping[str, tuple[int, int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class LiveEstimate:
-    """An estimate of running a recipe live: seconds per round, their share of the step, the shortest possible step; and
-    whether the model is `adapted` to the recipe, if that needs it.
+    """An estimate of running a recipe live: seconds per round, the step that the recipe has with this model here, the
+    share of it, the shortest possible step; whether the model is `adapted` to the recipe, if that needs it, and whether
+    `tune_helps`: it would choose a longer step, with which the recipe runs live.
     """
 
     model: str
     recipe: str
     round_s: float
+    step_s: float
     load: float
     shortest_step_s: float
     measured: bool
     adapted: bool = True
+    tune_helps: bool = False
 
     @property
     def verdict(self) -> str:
@@ -112,6 +118,13 @@ class CheckpointFacts:
         framing = recipe.framing
         return not framing.streams if self.checkpoint is None else framing.can_adapt(self.checkpoint)
 
+    def may_be_timed(self, recipe: Recipe, round_s: float) -> bool:
+        """True if `whispertide tune`, which times tide alone, was not run here, and has a step for such rounds."""
+        if recipe.name != DEFAULT_RECIPE or not isinstance(recipe.framing, AutoFraming):
+            return False
+        timed = self.tuned is not None and self.tuned.timed(recipe, self.options) is not None
+        return not timed and round_s <= COMFORTABLE * choose_step(round_s)
+
 
 NOTHING = CheckpointFacts(short=False)
 
@@ -141,16 +154,17 @@ def _estimate(name: str, machine: "_Machine", recipe: Recipe, known: CheckpointF
     framed = choose_framing(
         recipe, known.short, lambda: machine.costs, known.tuned, known.options, lambda: known.merged
     ).recipe
-    seconds = machine.round_s(framed)
-    load, shortest_s = seconds / framed.schedule.step_s, seconds / COMFORTABLE
+    seconds, step_s = machine.round_s(framed), framed.schedule.step_s
     return LiveEstimate(
         name,
         recipe.name,
         seconds,
-        load,
-        shortest_s,
+        step_s,
+        load=seconds / step_s,
+        shortest_step_s=seconds / COMFORTABLE,
         measured=name == machine.speed.model,
         adapted=known.is_adapted(recipe),
+        tune_helps=seconds > COMFORTABLE * step_s and known.may_be_timed(recipe, seconds),
     )
 
 

@@ -221,6 +221,26 @@ def test_a_segment_of_a_download_ends_with_a_sentence_of_arabic_urdu_and_hindi(t
     check_download(tab, "txt", [[Word(text, 8000 * n, 8000 * n + 8000, 0.5) for n, text in enumerate(texts)]])
 
 
+@pytest.mark.parametrize("name", ["txt", "srt", "vtt"])
+def test_voices_of_a_download_have_room_in_their_lines(tab: Page, name: str) -> None:
+    """Also of one that goes on after another has interrupted it."""
+    said = [
+        (
+            1,
+            0,
+            "Would you like to come to the market with us tomorrow morning, when the fish is fresh and bread is warm?",
+        ),
+        (2, 60_000, "No, no, no."),
+        (12, 170_000, "The farmer lived near the old river and often he talked with his friends there"),
+        (12, 300_000, "Every morning."),
+    ]
+    turns = [
+        [Word(f" {part}", at + 5000 * n, at + 5000 * n + 5000, 0.5, who) for n, part in enumerate(text.split())]
+        for who, at, text in said
+    ]
+    check_download(tab, name, turns)
+
+
 def check_download(tab: Page, name: str, turns: list[list[Word]]) -> None:
     """The page writes these turns as the package does."""
     segmenter = Segmenter()
@@ -229,7 +249,11 @@ def check_download(tab: Page, name: str, turns: list[list[Word]]) -> None:
     for words in turns:
         segments += [*segmenter.push(words), *segmenter.end_turn()]
         at = words[-1].end / 16_000
-        said = [{"text": w.text, "start": w.start / 16_000, "end": w.end / 16_000, "probability": 0.5} for w in words]
+        said = [
+            {"text": w.text, "start": w.start / 16_000, "end": w.end / 16_000, "probability": 0.5}
+            | ({} if w.speaker is None else {"speaker": w.speaker})
+            for w in words
+        ]
         events += [{"type": "confirmed", "at": at, "words": said}, {"type": "turn_end", "at": at, "end": at}]
     document = Document(tuple(segments), "en", turns[-1][-1].end, "m", "r", "talk.wav")
     written = tab.evaluate(f"""Promise.all([import('/transcript.js'), import('/downloads.js')]).then(([a, b]) => {{

@@ -70,7 +70,7 @@ def card(
 
 @guarded
 def curve(
-    cards: Annotated[list[Path], typer.Argument(metavar="CARD.json…", help="The JSON files of several cards.")],
+    cards: Annotated[list[Path], typer.Argument(metavar="CARD.json...", help="The JSON files of several cards.")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.html", help="Also draw it, on a page (needs matplotlib)."),

@@ -30,7 +30,7 @@ def short(
     audio: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="AUDIO", help="Recordings, folders, or manifests that name speakers. Default: synthetic speech."
+            metavar="AUDIO...", help="Recordings, folders, or manifests that name speakers. Default: synthetic speech."
         ),
     ] = None,
     output: Annotated[
@@ -56,7 +56,7 @@ def short(
 ) -> ExitCode:
     """Train a model for short windows, from its own texts of padded ones. No transcripts are needed.
 
-    tide then uses the adapter by itself. Ctrl-C saves and stops. The same command continues.
+    The last line says from when on tide uses the adapter. Ctrl-C saves and stops. The same command continues.
     """
     where = train_device(training.device)
     from whispertide.checkpoint import load_checkpoint
@@ -79,7 +79,37 @@ def short(
         **training.length,
     )
     begun = None if start is None else ShortAdapter.load(start, checkpoint, of_shape=True)
-    return teach(checkpoint, audio or [], options, training, where, output, begun)
+    code = teach(checkpoint, audio or [], options, training, where, output, begun)
+    if code is ExitCode.OK:
+        say(what_next(checkpoint, output, merged))
+    return code
+
+
+def what_next(checkpoint: "Checkpoint", output: Path | None, merged: int) -> str:
+    """From when on tide uses an adapter that was written to `output`, or into the cache: what the package knows of a
+    checkpoint counts first.
+    """
+    from whispertide.checkpoint.attachments import path_beside, path_in_cache
+    from whispertide.checkpoint.short import KIND, short_adapter
+    from whispertide.options import DEFAULT_RECIPE, EngineOptions
+    from whispertide.recipes.calibration import applied_or_none, shipped_calibration
+    from whispertide.recipes.catalogue import get_recipe
+    from whispertide.streaming.choice import field_types
+    from whispertide.streaming.framing import taught_framing
+
+    found = short_adapter(checkpoint)
+    if found is None or not found.samefile(output or path_in_cache(checkpoint, KIND)):
+        return f"tide does not find it there: copy it to {path_beside(checkpoint, KIND)}"
+    taught = taught_framing(merged)
+    shipped = applied_or_none(shipped_calibration(checkpoint), get_recipe(DEFAULT_RECIPE), EngineOptions())
+    if shipped is None or shipped.framing == taught:
+        return f"tide uses it with {checkpoint.name} from now on"
+    settings = {"framing": taught.kind, **{name: getattr(taught, name) for name in field_types(type(taught))}}
+    given = " ".join(f"--set {name}={value}" for name, value in settings.items())
+    return (
+        f"tide still uses {checkpoint.name} as the package says, without this adapter: run "
+        f"`whispertide tune {checkpoint.argument} AUDIO`, which tries both, or give {given}"
+    )
 
 
 def held_out(windows: int) -> int:

@@ -26,16 +26,15 @@ function txt(transcript) {
 }
 
 /** A line of plain text with its voice before it; an empty one stays empty. */
-const named = (transcript, text, speaker) => (speaker == null || !text ? text : `${transcript.nameOf(speaker)}: ${text}`);
+const named = (transcript, text, speaker) => (text ? voice(transcript, speaker) + text : text);
+const voice = (transcript, speaker) => (speaker == null ? "" : `${transcript.nameOf(speaker)}: `);
 
 const languageOf = (transcript, about) => transcript.language ?? about.language ?? null;
 
 function srt(transcript, about) {
-  return cues(transcript.all, languageOf(transcript, about), (text) => text.replace(/-{2,}>/gu, "->"))
-    .map(({ start, end, text, speaker }, index, all) => {
-      const shown = speaker === all[index - 1]?.speaker ? text : named(transcript, text, speaker).replace(/-{2,}>/gu, "->");
-      return `${index + 1}\n${stamp(ms(start), ",")} --> ${stamp(ms(end), ",")}\n${shown}\n`;
-    })
+  const clean = (text) => text.replace(/-{2,}>/gu, "->");
+  return cues(transcript.all, languageOf(transcript, about), clean, (speaker) => clean(voice(transcript, speaker)))
+    .map(({ start, end, text }, index) => `${index + 1}\n${stamp(ms(start), ",")} --> ${stamp(ms(end), ",")}\n${text}\n`)
     .join("\n");
 }
 

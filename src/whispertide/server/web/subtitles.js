@@ -36,14 +36,16 @@ function isShort({ text }) {
   return short || ABBREVIATED.test(text);
 }
 
-/** Cues `{ start, end, text, speaker }`; `clean` takes out of a text what its file format cannot hold. Of scripts without spaces
- * the models are known that `phrases.prepare` has fetched. */
-export function cues(segments, language, clean = (text) => text) {
+/** Cues `{ start, end, text, speaker }`; `clean` takes out of a text what its file format cannot hold, `label` is what that shows
+ * before the text of a voice where the voice changes. Of scripts without spaces the models are known that `phrases.prepare` has
+ * fetched. */
+export function cues(segments, language, clean = (text) => text, label = () => "") {
   const found = [];
   let run = [];
+  const finish = () => found.push(...cut(labelled(run, label, found.at(-1))));
   for (const { words, speaker } of segments) {
     if (run.length && run.at(-1).speaker !== speaker) {
-      found.push(...cut(run));
+      finish();
       run = [];
     }
     const segmenter = new Segmenter(PHRASES);
@@ -51,7 +53,8 @@ export function cues(segments, language, clean = (text) => text) {
       for (const unit of unitsOf(phrase.words, clean, language, run.at(-1)?.text ?? "")) run.push(unit);
     }
   }
-  return timed(byTime([...found, ...cut(run)]));
+  finish();
+  return timed(labelledAgain(byTime(found), label));
 }
 
 /** Cues of voices that speak at once in the order in which they begin; those of one voice stay in theirs. */
@@ -60,6 +63,24 @@ function byTime(found) {
   for (const units of found) voices.get(units[0].speaker).push(units);
   const sooner = (one, other) => (startOf(other[0]) < startOf(one[0]) ? other : one);
   return found.map(() => [...voices.values()].filter(({ length }) => length).reduce(sooner).shift());
+}
+
+/** Label the voice of units that come after those `before`, if it is another one. */
+function labelled(units, label, before) {
+  if (!units.length) return units;
+  const [first, ...others] = units;
+  return [{ ...first, label: before?.at(-1).speaker === first.speaker ? "" : label(first.speaker) }, ...others];
+}
+
+/** Label voices where they change now that cues are in the order of their times: one that goes on after another has interrupted it
+ * has a label more, for which it may have to be cut. */
+function labelledAgain(found, label) {
+  const again = [];
+  for (const cue of found) {
+    const units = labelled(cue, label, again.at(-1));
+    again.push(...(breakOf(units) === null ? cut(units) : [units]));
+  }
+  return again;
 }
 
 // --- words -> units
@@ -130,7 +151,8 @@ function widthOf(text) {
   return width;
 }
 
-const joined = (units) => units.map(({ text, spaced }, index) => (spaced && index ? ` ${text}` : text)).join("");
+const shown = ({ text, label = "" }) => label + text;
+const joined = (units) => units.map((unit, index) => (unit.spaced && index ? " " : "") + shown(unit)).join("");
 
 // --- units -> cues
 
@@ -153,7 +175,7 @@ function cut(units) {
 /** How wide a line of `units[first..last]` is, without the last. */
 function measure(units) {
   const edges = [0];
-  for (const unit of units) edges.push(edges.at(-1) + widthOf(unit.text) + unit.spaced);
+  for (const unit of units) edges.push(edges.at(-1) + widthOf(shown(unit)) + unit.spaced);
   return (first, last) => edges[last] - edges[first] - units[first].spaced;
 }
 
@@ -206,6 +228,7 @@ const endOf = (units) => Math.max(...units.map(({ end }) => end));
 
 // --- cues on the screen
 
+/** The first unit of the second line of a cue (its length: there is none); null if it does not fit. */
 function breakOf(units) {
   const width = measure(units);
   const count = units.length;
@@ -218,7 +241,7 @@ function breakOf(units) {
     const cost = Math.abs(first - second) / 20 + clumsy;
     if (!least || cost < least[0]) least = [cost, at];
   }
-  return least ? least[1] : count;
+  return least && least[1];
 }
 
 function timed(found) {
@@ -227,7 +250,7 @@ function timed(found) {
   return found.map((units, index) => {
     const start = begins[index];
     const end = Math.min(Math.max(endOf(units), start + SHORTEST), start + LONGEST, begins[index + 1] ?? Infinity);
-    const at = breakOf(units);
+    const at = breakOf(units) ?? units.length;
     const lines = [units.slice(0, at), units.slice(at)].filter((line) => line.length);
     return { start, end, text: lines.map(joined).join("\n"), speaker: units[0].speaker };
   });
