@@ -13,7 +13,7 @@ import pytest
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import CheckpointError, DiskSpaceError, GraphError
-from whispertide.graphs import decoder, encoder
+from whispertide.graphs import arithmetic, decoder, encoder
 from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_MASKED, GraphKind
 from whispertide.graphs.store import GraphFiles
@@ -83,6 +83,21 @@ def test_a_kind_is_built_when_it_is_asked_for(
 
 def test_precisions_are_kept_apart(checkpoint: Checkpoint) -> None:
     assert GraphFiles(checkpoint, "fp32").path(DECODER) != GraphFiles(checkpoint, "int8").path(DECODER)
+
+
+def test_processors_that_multiply_otherwise_may_share_a_cache(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signed weights, as others build them, would give wrong products where these saturate."""
+    built = pretend(monkeypatch)
+    found: list[Path] = []
+    for saturates in (False, True, False, True):
+        monkeypatch.setattr(arithmetic, "signed_weights_saturate", lambda answer=saturates: answer)
+        found.append(GraphFiles(checkpoint, "int8")[DECODER])
+        assert "-fp32-" in GraphFiles(checkpoint, "fp32").path(DECODER).parent.name
+    assert found[0] != found[1]
+    assert found[:2] == found[2:]
+    assert len(built) == 2
 
 
 def test_a_failed_build_leaves_nothing(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
