@@ -228,15 +228,26 @@ def test_a_cache_that_cannot_be_written(
         hub.resolve("base.en")
 
 
+def test_where_no_cache_can_be_made_a_model_is_downloaded_elsewhere(
+    online: FakeHub, repo: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path
+) -> None:
+    blocked = tmp_path / "a file"
+    blocked.touch()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(blocked / "hub"))
+    folder = hub.resolve("base.en")
+    assert folder.is_relative_to(spare / "hub")
+    assert hub.path("base.en") == folder
+
+
 def test_a_library_that_returns_half_a_model(
     online: FakeHub, repo: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a connection older versions of huggingface_hub return what they have."""
     original = huggingface_hub.snapshot_download
 
-    def half(name: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+    def half(name: str, *, allow_patterns: list[str], **others: Any) -> str:
         small = [file for file in allow_patterns if not file.endswith(".safetensors")]
-        return str(original(name, revision=revision, allow_patterns=small))
+        return str(original(name, allow_patterns=small, **others))
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", half)
     with pytest.raises(DownloadError, match="was interrupted"):

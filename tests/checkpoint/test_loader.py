@@ -134,9 +134,15 @@ def test_a_tokenizer_of_another_model(write_model: WriteModel, multilingual_fold
         load_checkpoint(folder)
 
 
+def test_an_english_tokenizer_next_to_a_fine_tuned_multilingual_model(write_model: WriteModel) -> None:
+    """Or an English model with more tokens, which would count as multilingual."""
+    with pytest.raises(CheckpointError, match=r"tokenizer for 51900 tokens.*is for 51864"):
+        load_checkpoint(write_model(n_vocab=51_900))
+
+
 def test_a_tokenizer_that_the_config_contradicts(write_model: WriteModel) -> None:
-    """An English tokenizer next to a fine-tuned multilingual model with more tokens: only the start token tells."""
-    folder = write_model(n_vocab=51_900)
+    """Of the same size: only the start token tells."""
+    folder = write_model()
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "decoder_start_token_id": 50_258}))
     with pytest.raises(CheckpointError, match=r"with token 50258, as its config.json says; it has 50257"):

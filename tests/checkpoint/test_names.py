@@ -123,6 +123,7 @@ def test_an_unknown_name_without_neighbours() -> None:
         "./nothing",
         "/no/such/folder",
         "~/nothing",
+        "~nobody-of-this-name/model",
         "models/mine.pt",
         "..\\model",
         "C:\\model",

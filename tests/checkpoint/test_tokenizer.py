@@ -230,14 +230,27 @@ def test_a_tokenizer_without_timestamps(english: Tokenizer, tmp_path: Path) -> N
     assert old.decode_with_timestamps(tokens) == f"<|0.00|>{TEXTS[3]}<|30.00|>"
 
 
-@pytest.mark.parametrize("vocab_size", [51_865, 51_866, 51_863])
+@pytest.mark.parametrize("vocab_size", [51_865, 51_866, 51_863, 51_872])
 def test_a_tokenizer_of_another_vocabulary(vocab_size: int) -> None:
     with pytest.raises(CheckpointError, match=f"tokenizer for {vocab_size} tokens.*is for 51864"):
         Tokenizer.from_folder(NANO, vocab_size)
 
 
 def test_a_fine_tuned_model_with_more_tokens(multilingual_folder: Path) -> None:
-    assert Tokenizer.from_folder(multilingual_folder, 51_870).is_multilingual
+    tokenizer = Tokenizer.from_folder(multilingual_folder, 51_870)
+    assert tokenizer.is_multilingual
+    assert list(tokenizer.added_tokens) == [51_865, 51_866, 51_867, 51_868, 51_869]
+
+
+def test_a_fine_tuned_model_with_one_token_more(multilingual_folder: Path, tmp_path: Path) -> None:
+    """It is as large as large-v3 then, whose tokens have other numbers."""
+    with pytest.raises(CheckpointError, match=r"tokenizer for 51866 tokens.*is for 51865"):
+        Tokenizer.from_folder(multilingual_folder, 51_866)
+    content = json.loads((multilingual_folder / "tokenizer.json").read_text())
+    content["added_tokens"].append({"id": 51_865, "content": "<|laughter|>", "special": True})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    tokenizer = Tokenizer.from_folder(tmp_path, 51_866)
+    assert (tokenizer.no_speech, tokenizer.timestamp_begin, list(tokenizer.added_tokens)) == (50_362, 50_364, [51_865])
 
 
 def test_whisper_vocabularies_are_whole(english: Tokenizer, multilingual: Tokenizer, v3: Tokenizer) -> None:

@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +123,13 @@ def test_json_has_the_verdicts(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert data["speed"]["encode_30s"] == 0.06
     assert data["machine"]["providers"] == ["cpu"]
     assert data["framing"] == {"recipe": "tide", "name": "bare", "why": WHY, "step_s": 0.4}
+
+
+def test_json_of_an_engine_that_computes_no_numbers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, replace(GOOD, largest_error=math.nan, mean_error=math.nan, agreement=0.0))
+    result = run("doctor", "--json")
+    (check,) = json.loads(result.stdout, parse_constant=pytest.fail)["parity"]  # JSON has no NaN
+    assert (result.exit_code, check["passed"], check["mean_error"], check["agreement"]) == (1, False, None, 0.0)
 
 
 def test_the_machine_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,6 +251,29 @@ def test_no_window_of_the_pipeline_is_told_what_was_said_before(
         pipeline.transcribe(np.zeros(100, np.float32), clip_timestamps=[{"start": 0, "end": 1}])
 
 
+def test_what_the_pipeline_does_not_use_there_it_does_not_use_here(model: WhisperModel) -> None:
+    """Which their docstring lists as unused; `WhisperModel.transcribe` refuses them."""
+    unused: dict[str, Any] = {
+        "condition_on_previous_text": True,
+        "prompt_reset_on_temperature": 0.2,
+        "prefix": "And so",
+        "hallucination_silence_threshold": 2.0,
+    }
+    audio = np.zeros(100, np.float32)
+    segments, info = BatchedInferencePipeline(model).transcribe(audio, **unused)
+    assert list(segments) == []
+    asked = info.transcription_options
+    assert {name: getattr(asked, name) for name in unused} == {
+        "condition_on_previous_text": False,
+        "prompt_reset_on_temperature": 0.5,
+        "prefix": "And so",
+        "hallucination_silence_threshold": None,
+    }
+    for name in unused.keys() - {"condition_on_previous_text"}:
+        with pytest.raises(OptionError, match=name):
+            model.transcribe(audio, **{name: unused[name]})
+
+
 def test_what_every_window_is_shown(model: WhisperModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in faster-whisper: the hotwords, and of the pipeline the prompt, too."""
     shown: list[tuple[str, str]] = []

@@ -170,8 +170,9 @@ def test_log_softmax_of_a_row_does_not_depend_on_the_others() -> None:
 
 class TestSuppressedTokens:
     tokenizer: Any = SimpleNamespace(
-        transcribe=100, translate=101, sot=102, sot_prev=103, sot_lm=104, no_speech=105, non_speech_tokens=(1, 2)
-    )
+        transcribe=100, translate=101, sot=102, sot_prev=103, sot_lm=104, no_speech=105, non_speech_tokens=(1, 2),
+        added_tokens=range(0),
+    )  # fmt: skip
     always = (100, 101, 102, 103, 104, 105)
 
     def test_the_users_list_comes_first(self) -> None:
@@ -198,7 +199,7 @@ class TestBuildRules:
         tokenizer=SimpleNamespace(
             eot=EOT, no_speech=SPECIALS[2], no_timestamps=NO_TIMESTAMPS, timestamp_begin=TIME, blank_tokens=(7, EOT),
             transcribe=SPECIALS[0], translate=SPECIALS[0], sot=SPECIALS[0], sot_prev=SPECIALS[1], sot_lm=SPECIALS[0],
-            non_speech_tokens=(1, 2),
+            non_speech_tokens=(1, 2), added_tokens=range(0),
         ),
     )  # fmt: skip
 
@@ -227,6 +228,14 @@ class TestBuildRules:
     def test_a_limit_outside_the_window_is_refused(self, given: float) -> None:
         with pytest.raises(OptionError, match="max_initial_timestamp between 0 and 30;"):
             self.rules(max_initial_timestamp=given)
+
+    @pytest.mark.parametrize("timestamps", [True, False])
+    def test_no_token_after_the_timestamps_is_taken_for_one(self, timestamps: bool) -> None:
+        """A model that was fine-tuned with more tokens than Whisper has: here the last two of its vocabulary."""
+        tokenizer = SimpleNamespace(**{**vars(self.model.tokenizer), "added_tokens": range(SIZE - 2, SIZE)})
+        model: Any = SimpleNamespace(**{**vars(self.model), "tokenizer": tokenizer})
+        rules = build_rules(model, DecodeOptions(timestamps=timestamps, max_initial_timestamp=30.0))
+        assert max(allowed(rules)) == SIZE - 3
 
     def test_without_timestamps_text_may_come_first_but_no_blank(self) -> None:
         never = {4, *SPECIALS}

@@ -7,12 +7,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from whispertide.checkpoint import Checkpoint, load_checkpoint
 from whispertide.checkpoint.cache import cache_dir
 from whispertide.errors import CheckpointError, DiskSpaceError, GraphError
-from whispertide.graphs import decoder, encoder
+from whispertide.graphs import arithmetic, decoder, encoder
+from whispertide.graphs.builder import WeightFile
 from whispertide.graphs.contract import DECODER, ENCODER, ENCODER_MASKED, GraphKind
 from whispertide.graphs.store import GraphFiles
 
@@ -83,6 +85,21 @@ def test_precisions_are_kept_apart(checkpoint: Checkpoint) -> None:
     assert GraphFiles(checkpoint, "fp32").path(DECODER) != GraphFiles(checkpoint, "int8").path(DECODER)
 
 
+def test_processors_that_multiply_otherwise_may_share_a_cache(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signed weights, as others build them, would give wrong products where these saturate."""
+    built = pretend(monkeypatch)
+    found: list[Path] = []
+    for saturates in (False, True, False, True):
+        monkeypatch.setattr(arithmetic, "signed_weights_saturate", lambda answer=saturates: answer)
+        found.append(GraphFiles(checkpoint, "int8")[DECODER])
+        assert "-fp32-" in GraphFiles(checkpoint, "fp32").path(DECODER).parent.name
+    assert found[0] != found[1]
+    assert found[:2] == found[2:]
+    assert len(built) == 2
+
+
 def test_a_failed_build_leaves_nothing(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, RuntimeError("interrupted"))
     with pytest.raises(RuntimeError, match="interrupted"):
@@ -115,6 +132,24 @@ def test_no_room(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> Non
     pretend(monkeypatch, OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(DiskSpaceError, match="WHISPERTIDE_CACHE"):
         GraphFiles(checkpoint, "fp32")[ENCODER]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="it is the system's disk that is always full")
+@pytest.mark.parametrize("count", [3, 100_000])
+def test_a_disk_that_is_full_loses_no_weights(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """However few they are: a graph without them would be kept."""
+
+    def build(checkpoint: Checkpoint, precision: str, folder: Path) -> None:
+        with Path("/dev/full").open("wb") as file:
+            WeightFile("encoder.bin", file).put("one", np.ones(count, np.float32))
+        (folder / "encoder.onnx").touch()
+
+    monkeypatch.setattr(encoder, "build", build)
+    with pytest.raises(DiskSpaceError):
+        GraphFiles(checkpoint, "fp32")[ENCODER]
+    assert not GraphFiles(checkpoint, "fp32").path(ENCODER).exists()
 
 
 def test_a_folder_that_cannot_be_written(

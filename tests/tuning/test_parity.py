@@ -1,3 +1,4 @@
+import importlib.util
 import math
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from whispertide.tuning.parity import (
     transformers_log_probabilities,
 )
 from whispertide.types import N_FRAMES, FloatArray
+from whispertide_lab.compression.palette_writer import write_palette_file
 
 NANO = BUNDLED_DIR / "nano.en"
 
@@ -88,8 +90,12 @@ def test_an_engine_that_hears_something_else_fails(fp32: WhisperModel, speech: F
 
 def test_transformers_is_asked_only_where_it_can_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     mel = np.zeros((80, N_FRAMES), np.float32)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(importlib, "import_module", pytest.fail)
     assert transformers_log_probabilities(tmp_path / "model.pt", mel, [0]) is None
     (tmp_path / "model.bin").touch()  # faster-whisper's folder
     assert transformers_log_probabilities(tmp_path, mel, [0]) is None
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    write_palette_file(tmp_path / "model.safetensors", {"weight": np.ones((2, 2), np.float16)}, "of something")
+    assert transformers_log_probabilities(tmp_path, mel, [0]) is None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert transformers_log_probabilities(NANO, mel, [0]) is None

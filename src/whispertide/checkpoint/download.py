@@ -233,7 +233,8 @@ def _fetch(model: HubModel, files: list[str]) -> Path:
     from huggingface_hub import snapshot_download
 
     with _translate_errors(model, "interrupted"):
-        return Path(snapshot_download(model.repo, revision=model.revision, allow_patterns=files))
+        found = snapshot_download(model.repo, revision=model.revision, cache_dir=hub_cache(), allow_patterns=files)
+    return Path(found)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 Nothing is downloaded or opened here.
 """
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def find_model(name_or_path: str | Path, revision: str | None = None) -> Path | 
     that has none.
     """
     name, at, pinned = str(name_or_path).partition("@")
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path))  # `Path.expanduser` fails for a user who is not there
     if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not _is_known(name)):
         path = path.parent if _OF_A_FOLDER.fullmatch(path.name) and path.is_file() else path
         return _without_revision(path, revision)

@@ -81,10 +81,12 @@ class Tokenizer:
         )
 
     def _check_size(self) -> None:
-        known = self.timestamp_begin + N_TIMESTAMPS
-        # A fine-tuned model may have more tokens than Whisper, never fewer; Whisper's own sizes must agree exactly.
-        standard = self.vocab_size <= MULTILINGUAL_VOCAB + 1
-        if known > self.vocab_size or (standard and known != self.vocab_size):
+        known, added = self.added_tokens.start, max(self._vocabulary.special.values()) + 1
+        # A fine-tuned model may have more tokens than Whisper, never fewer; Whisper's own sizes must agree exactly, and
+        # an English-only model with more would count as multilingual.
+        agrees = self.vocab_size in (known, added) or self.vocab_size > MULTILINGUAL_VOCAB + 1
+        is_english = known < MULTILINGUAL_VOCAB <= self.vocab_size
+        if known > self.vocab_size or not agrees or is_english:
             raise CheckpointError(
                 f"expected a tokenizer for {self.vocab_size} tokens, as the weights have; the one in "
                 f"{self._vocabulary.folder} is for {known}. Put the tokenizer.json of this very model there."
@@ -106,6 +108,11 @@ class Tokenizer:
     @property
     def folder(self) -> Path:
         return self._vocabulary.folder
+
+    @property
+    def added_tokens(self) -> range:
+        """What a fine-tuned model has after Whisper's own tokens, the last of which are the timestamps."""
+        return range(self.timestamp_begin + N_TIMESTAMPS, self.vocab_size)
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import typer
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AudioError
+from whispertide.formats.numbers import json_numbers
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
 
 if TYPE_CHECKING:
@@ -153,8 +154,7 @@ def _to_json(found: Diagnosis) -> dict[str, Any]:
 
 
 def _parity_json(item: "Parity") -> dict[str, Any]:
-    limits = {name: value if math.isfinite(value) else None for name, value in asdict(item.limits).items()}
-    return {**asdict(item), "limits": limits, "passed": item.passed}
+    return {**json_numbers(asdict(item)), "limits": json_numbers(asdict(item.limits)), "passed": item.passed}
 
 
 def _show(found: Diagnosis) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from whispertide.compat.arguments import as_text, lasting_prompt
@@ -9,6 +10,16 @@ from whispertide.compat.faster_whisper import FALLBACK, Audio, WhisperModel
 from whispertide.compat.values import Segment, TranscriptionInfo, VadOptions
 from whispertide.decoding.token_words import APPENDED, PREPENDED
 from whispertide.options import Task
+
+# What the pipeline takes there and does not use, as it reports it.
+_UNUSED: Mapping[str, Any] = MappingProxyType(
+    {
+        "condition_on_previous_text": False,
+        "prompt_reset_on_temperature": 0.5,
+        "prefix": None,
+        "hallucination_silence_threshold": None,
+    }
+)
 
 
 class BatchedInferencePipeline:
@@ -63,18 +74,18 @@ class BatchedInferencePipeline:
     ) -> tuple[Iterator[Segment], TranscriptionInfo]:
         """Read a recording and find its language; its segments are decoded as they are asked for.
 
-        As there, pauses are left out, a segment is all that is said in a window unless timestamps are asked for, and
-        `condition_on_previous_text` has no effect: no window is told what was said before it, but each is shown the
-        prompt. `batch_size` has no effect either. Arguments and errors are otherwise those of
-        `WhisperModel.transcribe`.
+        As there, pauses are left out, a segment is all that is said in a window unless timestamps are asked for, and no
+        window is told what was said before it, but each is shown the prompt. So `condition_on_previous_text`,
+        `prompt_reset_on_temperature`, `prefix` and `hallucination_silence_threshold` have no effect, as there;
+        `batch_size` has none either. Arguments and errors are otherwise those of `WhisperModel.transcribe`.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "batch_size")}
-        given |= {"condition_on_previous_text": False, "clip_timestamps": clip_timestamps or "0"}
+        given |= {"clip_timestamps": clip_timestamps or "0", **_UNUSED}
         # Here the prompt is shown to every window, and there the words to be recognized are.
         shown = (lasting_prompt(hotwords), as_text(initial_prompt, self.model.transcriber.tokenizer))
         given |= {"initial_prompt": None, "hotwords": " ".join(filter(None, shown))}
         segments, info = self.model.transcribe(**given)
         info.transcription_options = replace(
-            info.transcription_options, initial_prompt=initial_prompt, hotwords=hotwords
+            info.transcription_options, initial_prompt=initial_prompt, hotwords=hotwords, prefix=prefix
         )
         return segments, info

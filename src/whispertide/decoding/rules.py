@@ -199,7 +199,7 @@ def suppressed_tokens(
     """Ids that may never be sampled: what the user wants, else the checkpoint's list, else everything nobody says.
 
     `NON_SPEECH` (-1) in a list stands for the tokenizer's non-speech tokens. Task, start and no-speech tokens are
-    always suppressed (openai/whisper, `DecodingTask._get_suppress_tokens`).
+    always suppressed (openai/whisper, `DecodingTask._get_suppress_tokens`), and what a fine-tuned model has more.
     """
     chosen = wanted if wanted is not None else of_checkpoint if of_checkpoint is not None else (NON_SPEECH,)
     ids = {token for token in chosen if token >= 0}
@@ -208,6 +208,8 @@ def suppressed_tokens(
     ids.update((tokenizer.transcribe, tokenizer.translate, tokenizer.sot, tokenizer.sot_prev, tokenizer.sot_lm))
     # How likely it is after sot tells silence; as a part of the text it would say nothing.
     ids.add(tokenizer.no_speech)
+    # After the timestamps, and taken for one they would be times beyond the window.
+    ids.update(tokenizer.added_tokens)
     return tuple(sorted(ids))
 
 

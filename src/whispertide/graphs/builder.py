@@ -47,7 +47,8 @@ class WeightFile:
             data = np.ascontiguousarray(array)
             self.file.write(b"\0" * (-self.file.tell() % _ALIGNMENT))
             offset = self.file.tell()
-            data.tofile(self.file)
+            # Not `tofile`, which on a full disk says nothing of small tensors, and of large ones not why.
+            self.file.write(data.data)
             data_type = onnx_file.element_type(data.dtype)
             self.stored[name] = _StoredWeight(offset, data.nbytes, data_type, tuple(data.shape))
         return self.stored[name]

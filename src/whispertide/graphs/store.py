@@ -1,6 +1,7 @@
 """Built graphs on disk: built once per checkpoint content and precision, found again by every later process.
 
-Graphs that share their weights are one folder, `<cache>/graphs/<content hash>-<precision>-<builder>-v<version>`. It
+Graphs that share their weights are one folder, `<cache>/graphs/<content hash>-<precision>-<builder>-v<version>`. Where
+a processor needs unsigned weights the precision is called `int8-unsigned`, because machines may share a cache. A folder
 appears whole or not at all: it is built under another name and renamed, under a lock, so two processes may ask for it
 at once.
 """
@@ -18,6 +19,7 @@ from filelock import FileLock
 from whispertide.checkpoint import Checkpoint
 from whispertide.checkpoint.cache import cache_path
 from whispertide.errors import CheckpointError, DiskSpaceError, GraphError, WhispertideError
+from whispertide.graphs.arithmetic import linear_kind
 from whispertide.graphs.contract import GraphKind
 from whispertide.options import Precision
 from whispertide.types import Announce
@@ -41,7 +43,8 @@ class GraphFiles:
 
     def path(self, kind: GraphKind) -> Path:
         """The path of a kind's file, whether it is there or not."""
-        name = f"{self.checkpoint.content_hash[:20]}-{self.precision}-{kind.folder}"
+        numbers = "int8-unsigned" if linear_kind(self.precision) == "dynamic-uint8" else self.precision
+        name = f"{self.checkpoint.content_hash[:20]}-{numbers}-{kind.folder}"
         if self.folder is not None:
             return self.folder / name / kind.file
         return cache_path("graphs", name, kind.file)

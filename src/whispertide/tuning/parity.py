@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from whispertide.checkpoint.palette_file import is_palettised
+from whispertide.checkpoint.safetensors_file import SafetensorsFile
 from whispertide.decoding.rules import log_softmax
 from whispertide.decoding.window import decode_window
 from whispertide.features import log_mel
@@ -121,8 +123,8 @@ def log_probabilities(model: WhisperModel, mel: FloatArray, tokens: list[int]) -
 
 def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[int]) -> FloatArray | None:
     """Compute the same by transformers in fp32; None if it is not installed or cannot read such a checkpoint."""
-    weights = any(found for pattern in _OF_TRANSFORMERS for found in folder.glob(pattern))  # none in a file
-    if not weights or any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")):
+    is_installed = all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
+    if not (is_installed and _has_its_weights(folder)):
         return None
     torch: Any = importlib.import_module("torch")
     transformers: Any = importlib.import_module("transformers")
@@ -134,3 +136,11 @@ def transformers_log_probabilities(folder: Path, mel: FloatArray, tokens: list[i
             input_features=torch.from_numpy(mel[None].copy()), decoder_input_ids=torch.tensor([tokens])
         ).logits
     return log_softmax(logits[0].double().numpy())
+
+
+def _has_its_weights(folder: Path) -> bool:
+    """True if a folder has weights that transformers reads. Of palettes it knows nothing, and makes weights up."""
+    files = [file for pattern in _OF_TRANSFORMERS for file in folder.glob(pattern)]  # none in a file
+    return bool(files) and not any(
+        file.suffix == ".safetensors" and is_palettised(SafetensorsFile(file)) for file in files
+    )
