@@ -180,7 +180,8 @@ async def test_of_a_session_that_failed_the_last_minute_stays_for_another() -> N
     for _ in range(100):
         session.send(SILENCE)
     start_s, audio = session.unconfirmed
-    assert (start_s, len(audio)) == (pytest.approx(41.0, abs=0.001), 60 * len(SILENCE))
+    assert start_s == pytest.approx(41.0, abs=0.001)
+    assert len(audio) == 60 * len(SILENCE)
     await session.aclose()
 
 
