@@ -1,5 +1,7 @@
 """A command line with a fake transcriber."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +33,17 @@ def loads(monkeypatch: pytest.MonkeyPatch, transcriber: FakeTranscriber) -> Load
 
 
 @pytest.fixture
-def run(loads: object) -> Run:
-    """Run the command line with the fake transcriber."""
+def run(loads: object) -> Iterator[Run]:
+    """Run the command line with the fake transcriber. `serve` logs to a standard error that ends with it."""
 
     def invoke(*arguments: object, stdin: bytes | None = None) -> Result:
         return CliRunner().invoke(app, [str(item) for item in arguments], input=stdin)
 
-    return invoke
+    everything = logging.getLogger()
+    before = everything.handlers, everything.level
+    yield invoke
+    everything.handlers, level = before
+    everything.setLevel(level)
 
 
 @pytest.fixture

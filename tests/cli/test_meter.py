@@ -79,6 +79,27 @@ def test_a_source_with_a_fast_clock_is_not_ahead_of_itself() -> None:
         clock.now += 1
 
 
+def test_a_source_with_a_slow_clock_is_not_behind_after_hours() -> None:
+    """A sound card's clock may be a ten-thousandth off: 2.9 s in eight hours, that nobody waits for."""
+    figures, clock, _ = meter(live=True)
+    for _ in range(8 * 3600):
+        clock.now += 1.0001
+        figures.audio(SAMPLE_RATE)
+    assert figures.lag < 0.02
+    figures.event(Confirmed(0, 0, words(8 * 3600.0 - 1), RoundStats(0)))
+    assert figures.latencies == pytest.approx([1.0], abs=0.02)
+
+
+def test_audio_that_was_lost_is_not_waited_for() -> None:
+    figures, clock, _ = meter(live=True)
+    figures.audio(SAMPLE_RATE)
+    clock.now += 30
+    for _ in range(180):
+        clock.now += 1
+        figures.audio(SAMPLE_RATE)
+    assert figures.lag == pytest.approx(0)
+
+
 def test_cpu_use_is_that_of_the_last_second() -> None:
     figures, clock, cpu = meter(live=True)
     assert figures.cpu_percent() == 0

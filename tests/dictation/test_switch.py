@@ -1,3 +1,7 @@
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from each_row import each_row
@@ -38,3 +42,23 @@ def test_a_key_that_is_lost_is_told() -> None:
     assert not switch.on
     with pytest.raises(KeyboardError, match="gone"):
         switch.wait(0)
+
+
+SIGNALLED = """
+import signal, sys, time
+from whispertide.dictation.switch import Switch
+
+switch = Switch()
+signal.signal(signal.SIGALRM, lambda *_: switch.tap())
+signal.setitimer(signal.ITIMER_REAL, 1e-5, 1e-5)
+until = time.monotonic() + 0.5
+while time.monotonic() < until:
+    switch.wait(1e-4)
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that signal")
+def test_a_signal_changes_it_at_any_moment() -> None:
+    """It interrupts the very thread that waits, which must hold no lock then (`dictate --key signal`)."""
+    subprocess.run([sys.executable, "-c", SIGNALLED], check=True, timeout=30)

@@ -1,6 +1,7 @@
 """The plug-in's streams and recordings; skipped where LiveKit Agents is not installed (`make agents`)."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from served import TEXT, in_thread, keyed, served
+from whispertide.server.options import Address
 from whispertide.server.serving import Server
 
 MISSING = "livekit-agents is not installed: make agents"
@@ -109,6 +111,33 @@ def test_a_whole_recording_of_another_rate(plugin: Any, rtc: Any, server: Server
     event = asyncio.run(recognise())
     assert plain(event.alternatives[0].text) == TEXT
     assert event.request_id
+
+
+def test_what_was_said_while_the_server_was_away_is_heard_once_it_is_back(plugin: Any, rtc: Any) -> None:
+    """For longer than a session looks for it: LiveKit tries again with another one."""
+    options = pytest.importorskip("livekit.agents", reason=MISSING).APIConnectOptions
+
+    async def talk() -> list[Any]:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = Address(port=free.getsockname()[1])
+        stt = plugin.STT(url=f"ws://127.0.0.1:{address.port}")
+        tried = asyncio.Event()
+        stt.on("error", lambda _: tried.set())
+        stream = stt.stream(conn_options=options(max_retry=5, retry_interval=0.2, timeout=0.2))
+        async with asyncio.timeout(60), stream:
+            for _ in range(5):
+                stream.push_frame(frame(rtc))
+            await tried.wait()
+            for _ in range(6):
+                stream.push_frame(frame(rtc))
+            stream.end_input()
+            async with served(address=address):
+                return [event async for event in stream]
+
+    events = asyncio.run(talk())
+    assert texts(events, "final_transcript") == TEXT
+    last = [event for event in events if event.type == "final_transcript"][-1].alternatives[0]
+    assert 10 < last.end_time <= 11.5, "on the clock of all audio"
 
 
 def test_a_key_that_is_refused_is_told_and_not_tried_again(plugin: Any, rtc: Any, server: Server) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -88,6 +89,34 @@ def test_a_key_that_is_refused_is_an_error_of_the_pipeline(
     heard = run(service, testing, server, talk(), api_key="another-key")
     (error,) = [frame for frame in heard if isinstance(frame, frames.ErrorFrame)]
     assert "the server answered 401" in error.error
+
+
+def test_a_server_that_stays_away_makes_the_service_unusable_until_somebody_says_that_it_is_back(
+    service: Any, testing: Any, frames: Any, server: Server, monkeypatch: Any
+) -> None:
+    """So a switch goes to the next service, and audio does not pile up (`FrameProcessor.is_usable`)."""
+    monkeypatch.setattr(service, "Session", partial(Session, patience_s=0.0))
+    usable: list[bool] = []
+
+    async def conversation() -> list[Any]:
+        stt = service.WhispertideSTTService(url="ws://127.0.0.1:9", sample_rate=16_000, api_key=KEY)
+        stt.add_event_handler("on_usable_changed", lambda _, is_usable: usable.append(is_usable))
+
+        def talk() -> Iterator[Any]:
+            yield from audio(frames, 1)
+            yield testing.SleepFrame(sleep=1)
+            stt._url = f"ws://127.0.0.1:{server.port}"
+            back = asyncio.ensure_future(stt.set_usable(True))
+            yield testing.SleepFrame(sleep=0.5)
+            assert back.done()
+            yield from audio(frames, 11)
+
+        down, _ = await testing.run_test(stt, frames_to_send=talk(), start_timeout=30)
+        return list(down)
+
+    heard = asyncio.run(conversation())
+    assert usable == [False, True]
+    assert said(heard, frames) == TEXT
 
 
 def test_settings_reach_the_server(service: Any, testing: Any, frames: Any, server: Server, monkeypatch: Any) -> None:

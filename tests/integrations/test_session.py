@@ -1,9 +1,13 @@
 """The client that the plug-ins share, with a real server: whatever happens to connections, every word comes once."""
 
 import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from websockets.utils import accept_key
 
 from served import SECONDS, SILENCE, TEXT, KnowingModel, keyed, limited, served
 from whispertide.server.hub import Hub
@@ -126,6 +130,72 @@ async def test_a_server_that_is_not_there_is_told_after_a_while() -> None:
         await heard(session)
     assert not absent.value.is_lasting
     await session.aclose()
+
+
+@asynccontextmanager
+async def unanswered() -> AsyncIterator[Session]:
+    """A session whose server greets it and says nothing more."""
+    connected = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        (key,) = re.findall(r"(?i)sec-websocket-key: (\S+)", head)
+        upgrade = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade"
+        writer.write(f"{upgrade}\r\nSec-WebSocket-Accept: {accept_key(key)}\r\n\r\n".encode())
+        await reader.readexactly(10)  # its first message: it has taken our answer
+        connected.set_result(writer.transport)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        session = Session(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}", rate=16_000)
+        transport = await connected
+        yield session
+        transport.abort()
+        assert session._socket is not None
+        await session._socket.wait_closed()
+
+
+async def test_a_server_that_answers_no_more_does_not_hold_whoever_leaves() -> None:
+    """An agent's pipeline waits for it."""
+    async with unanswered() as session:
+        began = asyncio.get_running_loop().time()
+        await session.aclose()
+        assert asyncio.get_running_loop().time() - began < 5
+
+
+async def test_whoever_leaves_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whispertide_agents.session._LEAVE_S", 60.0)
+    async with unanswered() as session:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await session.aclose()
+
+
+async def test_of_a_session_that_failed_the_last_minute_stays_for_another() -> None:
+    """A caller may go on sending for hours."""
+    session = Session("ws://127.0.0.1:9", rate=16_000, patience_s=0.0)
+    session.send(SILENCE + b"\x01\x02")
+    with pytest.raises(SessionError):
+        await heard(session)
+    assert session.unconfirmed == (0.0, SILENCE + b"\x01\x02")
+    for _ in range(100):
+        session.send(SILENCE)
+    start_s, audio = session.unconfirmed
+    assert start_s == pytest.approx(41.0, abs=0.001)
+    assert len(audio) == 60 * len(SILENCE)
+    await session.aclose()
+
+
+async def test_what_is_confirmed_is_not_for_another_session() -> None:
+    async with served() as (server, _):
+        session = Session(f"ws://127.0.0.1:{server.port}", rate=16_000)
+        session.send(SILENCE * 4)
+        session.flush()
+        last = [message for message in await until(session, "flushed") if message["type"] == "turn_end"][-1]
+        session.send(SILENCE)
+        start_s, audio = session.unconfirmed
+        assert start_s == last["end"]
+        assert len(audio) / len(SILENCE) == pytest.approx(5 - start_s)
+        await session.aclose()
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://x", "ws://"])

@@ -17,6 +17,8 @@ def test_keys_come_from_the_environment_and_from_a_file(tmp_path: Path) -> None:
     file.write_text("# ours\nfirst-key-1 # Ann\n\nsecond-key\n")
     assert read_keys("third-key, first-key-1", file) == ("third-key", "first-key-1", "second-key")
     assert read_keys(None, None) == ()
+    file.write_text("long-key#1-of-ann\t# Ann\n")
+    assert read_keys(None, file) == ("long-key#1-of-ann",), "half of it would open the server, too"
     file.write_text("first-key-1\n", encoding="utf-8-sig")
     assert read_keys(None, file) == ("first-key-1",)
 

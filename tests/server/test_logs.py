@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from served import TEXT, client, keyed, say_everything, served
+from served import TEXT, client, keyed, say_everything, served, web_client
 from whispertide.server import logs
 
 KEY = "a-secret-key"
-NAMES = ("whispertide.server", "uvicorn", "asyncio", "py.warnings")
+NAMES = ("", "whispertide.server")
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     loggers = [logging.getLogger(name) for name in NAMES]
-    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    before = [(logger.handlers, logger.level) for logger in loggers]
     with warnings.catch_warnings():
         logs.set_up("debug")
         yield stream
         logging.captureWarnings(False)
-    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
-        logger.handlers, logger.propagate = handlers, propagate
+    for logger, (handlers, level) in zip(loggers, before, strict=True):
+        logger.handlers = handlers
         logger.setLevel(level)
 
 
@@ -78,6 +78,20 @@ def test_confirmed_text_where_it_is_asked_for(errors: io.StringIO) -> None:
     said = [entry["text"] for entry in entries(errors) if entry["event"] == "confirmed"]
     assert [word.strip(" ,.!").lower() for text in said for word in text.split()] == TEXT
     assert session
+
+
+def test_what_a_package_says_of_a_client_is_a_line_of_json_too(errors: io.StringIO) -> None:
+    """Of a form that is nonsense python_multipart writes a line."""
+
+    async def run() -> None:
+        async with served() as (server, _), web_client(server) as web:
+            form = {"content-type": "multipart/form-data; boundary=x"}
+            answer = await web.post("/v1/audio/transcriptions", content=b"--nonsense", headers=form)
+            assert answer.status_code == 400
+
+    asyncio.run(run())
+    (told,) = [entry for entry in entries(errors) if entry["logger"].startswith("python_multipart")]
+    assert told["level"] == "warning"
 
 
 def test_a_failure_is_one_line_that_says_where(errors: io.StringIO) -> None:

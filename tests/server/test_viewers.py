@@ -10,15 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SILENCE, TEXT, KnowingModel, Listening, client, keyed, limited, say_everything, served, web_client
 from standing_server import frame, raw_socket
 from whispertide.events import Confirmed
+from whispertide.server.access import AccessControl, Authenticator
 from whispertide.server.broadcasts import FAILED
 from whispertide.server.captions import Captions
 from whispertide.server.serving import Server
+from whispertide.server.viewers import serve_viewer
 
 KEY = "a-secret-key"
 
@@ -321,6 +324,25 @@ async def test_a_viewer_whose_captions_cannot_be_written_is_told(
             assert (await viewer.code(), viewer.socket.close_reason) == FAILED
         assert hub.broadcasts.find(made["key"]) is not None
     assert [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR] == ["a viewer failed"]
+
+
+async def test_one_who_leaves_before_the_greeting_is_not_counted() -> None:
+    async def coming() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def gone(_: Any) -> None:
+        raise OSError("the connection is gone")
+
+    async with served() as (server, hub), web_client(server) as web:
+        made = await address(server)
+        scope = {"type": "websocket", "path_params": {"key": made["key"]}, "query_string": b"", "headers": []}
+        access = AccessControl(Authenticator(hub.options.access), hub.options)
+        with pytest.raises(OSError, match="gone"):
+            await serve_viewer(WebSocket(scope, coming, gone), hub, access)
+        assert "\nwhispertide_viewers 0.0\n" in (await web.get("/metrics")).text
+        async with watching(server, made["path"]) as viewer:
+            await viewer.read()
+            assert "\nwhispertide_viewers 1.0\n" in (await web.get("/metrics")).text
 
 
 async def test_half_a_frame_and_a_sudden_end_leave_nothing() -> None:

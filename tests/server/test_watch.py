@@ -53,6 +53,22 @@ def lives(*sessions: Session) -> list[LiveSession]:
     return [cast(LiveSession, session) for session in sessions]
 
 
+class HeardMeanwhile(Session):
+    """A session whose round ends in its thread while this one looks: the second look sees all heard."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name == "looked_at":
+            self.looked_at = self.accepted
+        return value
+
+
+def test_a_round_may_end_while_it_is_measured() -> None:
+    """Else the sweep of the server would end with an error, and no session that nobody came back to be dropped."""
+    found = Watch(Clock()).measure(lives(HeardMeanwhile(accepted=2 * RATE)))
+    assert (found.unheard_s, found.oldest_s) == (2.0, 0.0)
+
+
 def test_the_oldest_second_that_is_not_heard() -> None:
     clock, session = Clock(), Session()
     watch = Watch(clock)

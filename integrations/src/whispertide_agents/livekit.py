@@ -100,17 +100,20 @@ class STT(stt.STT):  # type: ignore[misc, unused-ignore]
 
 
 class SpeechStream(stt.RecognizeStream):  # type: ignore[misc, unused-ignore]
-    """One session."""
+    """One session; another one, which hears what was not confirmed, where LiveKit tries again after a failure."""
 
     def __init__(self, owner: STT, settings: Mapping[str, Any], conn_options: APIConnectOptions) -> None:
         super().__init__(stt=owner, conn_options=conn_options, sample_rate=_RATE)
         self._owner = owner
         self._settings = settings
         self._conn = conn_options
+        self._heard: _Heard | None = None
+        self._unheard = b""
 
     async def _run(self) -> None:
-        heard = _Heard(self._settings.get("language"), self.start_time_offset)
+        heard = self._heard = self._heard or _Heard(self._settings.get("language"), self.start_time_offset)
         session = self._owner._open(self._settings, _RATE, self._conn)
+        session.send(self._unheard)
         feeding = asyncio.create_task(self._feed(session), name="whispertide feeds")
         try:
             async for message in session:
@@ -120,6 +123,8 @@ class SpeechStream(stt.RecognizeStream):  # type: ignore[misc, unused-ignore]
             raise _failure(error) from error
         finally:
             await utils.aio.cancel_and_wait(feeding)
+            start_s, self._unheard = session.unconfirmed
+            heard.go_on_from(start_s)
             await session.aclose()
 
     async def _feed(self, session: Session) -> None:
@@ -140,6 +145,11 @@ class _Heard:
         self._offset_s = offset_s
         self._speaking = False
         self._used_s = 0.0
+
+    def go_on_from(self, start_s: float) -> None:
+        """Take note that another session follows, which begins at this second of the one before."""
+        self._offset_s += start_s
+        self._used_s = max(0.0, self._used_s - start_s)
 
     def note(self, message: Mapping[str, Any]) -> None:
         """Take the session's name and language."""

@@ -65,6 +65,7 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
         self._api_key = api_key
         self._session: Session | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._failed = False  # the session, for good
         self._held: str | None = None  # confirmed since a flush that is not answered
         self._language: Language | None = None
 
@@ -97,7 +98,11 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
         await self._disconnect()
 
     async def run_stt(self, audio: bytes) -> AsyncGenerator[Frame | None, None]:
-        """Send audio; words come when they are known."""
+        """Send audio; words come when they are known. After a failure Pipecat has none for us, until it says that the
+        service is usable again: then another session hears it.
+        """
+        if self._failed:
+            await self._do_reconnect()
         if self._session is not None:
             self._session.send(audio)
         yield None
@@ -126,7 +131,7 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
         chosen = self._settings
         named = {name: getattr(chosen, name) for name in ("model", "language", "prompt", "recipe")}
         settings = {name: value for name, value in {**named, **chosen.extra}.items() if value is not None}
-        self._held = None
+        self._held, self._failed = None, False
         self._session = Session(self._url, rate=self.sample_rate, api_key=self._api_key, settings=settings)
         self._reading = self.create_task(self._read(self._session), name="whispertide")
 
@@ -146,7 +151,8 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
                 await self._take(message)
         except SessionError as error:
             await self._call_event_handler("on_connection_error", str(error))
-            await self.push_error(error_msg=str(error), exception=error, force_treat_as_permanent=error.is_lasting)
+            await self.push_error(error_msg=str(error), exception=error, force_treat_as_permanent=True)
+            self._failed = True
 
     async def _take(self, message: Mapping[str, Any]) -> None:
         match message["type"]:

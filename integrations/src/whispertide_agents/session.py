@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 _WIDTH = 2  # bytes of a sample
 _PORTION_S = 0.5  # of audio in one message, at most
-_KEPT_S = 60.0  # of audio that the server has and that is not confirmed
+_KEPT_S = 60.0  # of audio that is not confirmed: of what the server has, or of all where the session is over
 _REST_S = 0.05  # after the end of a session no word is so short, and resampling may leave less
 _LEAVE_S = 1.0
 _PAUSES_S = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -111,7 +111,17 @@ class Session:
         whole = len(data) - len(data) % _WIDTH
         self._audio.data += data[:whole]
         self._odd = data[whole:]
+        if self._over:
+            self._audio.drop(self._audio.end - self._most_kept)
         self._work.set()
+
+    @property
+    def unconfirmed(self) -> tuple[float, bytes]:
+        """The audio whose words are not confirmed, for another session, and the second where it begins; of a session
+        that is over the last minute of it.
+        """
+        start = min(max(self._settled, self._audio.start), self._audio.end)
+        return start / self._rate, self._audio.read(start, self._audio.end - start) + self._odd
 
     def flush(self) -> None:
         """Ask for all words so far; `{"type": "flushed"}` follows them."""
@@ -131,8 +141,7 @@ class Session:
                 async with asyncio.timeout(_LEAVE_S):
                     await self._socket.send('{"type":"abandon"}')
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.gather(self._task, return_exceptions=True)
         self._messages.put_nowait(None)
 
     async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
@@ -152,6 +161,7 @@ class Session:
         except Exception as error:  # a defect; whoever iterates is told
             self._error = SessionError(f"{type(error).__name__}: {error}", is_lasting=True)
         finally:
+            self._over = True
             self._messages.put_nowait(None)
 
     async def _stay_connected(self) -> None:
@@ -161,7 +171,10 @@ class Session:
             reason = "the connection broke"
             try:
                 async with connect(
-                    self._url + self._query(), additional_headers=self._headers, max_size=None
+                    self._url + self._query(),
+                    additional_headers=self._headers,
+                    max_size=None,
+                    close_timeout=_LEAVE_S,
                 ) as socket:
                     await self._talk(socket)
             except SessionError:
@@ -305,8 +318,11 @@ class Session:
         self._settled = max(self._settled, round(at_s * self._rate))
 
     def _keep_from(self, received: int) -> None:
-        least = received - round(_KEPT_S * self._rate)
-        self._audio.drop(max(min(received, self._settled), least, 0))
+        self._audio.drop(max(min(received, self._settled), received - self._most_kept, 0))
+
+    @property
+    def _most_kept(self) -> int:
+        return round(_KEPT_S * self._rate)
 
 
 def _address(url: str) -> str:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whispertide.events import Confirmed, Event, Hypothesis, Lag
-from whispertide.types import seconds
+from whispertide.types import seconds, to_samples
 
 _CPU_WINDOW_S = 1.0
+_BELIEVED = to_samples(60)  # for so long a moment at which the audio may have begun counts, and as long again at most
 
 
 @dataclass(slots=True)
@@ -33,7 +34,8 @@ class Meter:
     latencies: list[float] = field(default_factory=list)  # sorted
     _last_rounds: dict[int | None, int] = field(default_factory=dict)  # by channel, where these are kept apart
     _began: float = 0.0
-    _origin: float | None = None
+    _origins: tuple[float, float] | None = None  # the earliest moments of the newest stretch of audio, and of the last
+    _stretch: int = 0  # the sample at which the newest one began
     _cpu_began: float = 0.0
     _cpu_mark: tuple[float, float] = (0.0, 0.0)
     _cpu_share: float = 0.0
@@ -44,11 +46,15 @@ class Meter:
         self._cpu_mark = (self._began, self._cpu_began)
 
     def audio(self, samples: int) -> None:
-        """Count `samples` that have arrived. The first block sets the moment that the audio began."""
+        """Count `samples` that have arrived, which says at the latest when the audio began."""
         self.samples += samples
         begins = self.clock() - seconds(self.samples)
-        # A source whose clock runs faster than ours would otherwise seem to be ahead of itself.
-        self._origin = begins if self._origin is None else min(self._origin, begins)
+        # The earliest counts: no audio is ahead of itself. Of the last minutes alone, as a source's clock may also run
+        # slower than ours, and audio that was lost does not wait.
+        newest, last = self._origins or (begins, begins)
+        if self.samples - self._stretch >= _BELIEVED:
+            newest, last, self._stretch = begins, newest, self.samples
+        self._origins = min(newest, begins), last
 
     def event(self, event: Event) -> None:
         """Take note of an event at the moment it happens."""
@@ -80,7 +86,7 @@ class Meter:
     @property
     def elapsed(self) -> float:
         """Wall seconds since the audio began (live pace)."""
-        return 0.0 if self._origin is None else self.clock() - self._origin
+        return 0.0 if self._origins is None else self.clock() - min(self._origins)
 
     @property
     def lag(self) -> float:

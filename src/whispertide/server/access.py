@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import math
+import re
 import secrets
 import sys
 import time
@@ -28,6 +29,7 @@ from whispertide.server.protocols.messages import KEYS
 from whispertide.server.recent import Recent
 
 _MIN_KEY = 8
+_COMMENT = re.compile(r"(^|\s)#.*")  # in a file of keys; a key may have the sign within
 _TEMPORARY_PREFIX = "ek_"
 # Keys that are remembered, and bytes of the settings that they open with: in equal shares for those who have real ones.
 _TEMPORARY, _SETTINGS = 10_000, 16 * 2**20
@@ -41,7 +43,8 @@ _ENCODED_PREFIX = "whispertide.key."
 
 
 def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
-    """Keys from the value of an environment variable (separated by commas) and from a file (one a line, # comments).
+    """Keys from the value of an environment variable (separated by commas) and from a file (one a line; # begins a
+    comment, first or after a space).
 
     Raises `OptionError` for a file that cannot be read or has no key, and for a key that is too short.
     """
@@ -51,7 +54,7 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
             lines = path.read_text("utf-8-sig").splitlines()  # some editors write a mark first
         except (OSError, UnicodeDecodeError) as error:
             raise OptionError(f"expected a file of API keys, one per line; cannot read {path}: {error}") from error
-        found = [line.partition("#")[0].strip() for line in lines]
+        found = [_COMMENT.sub("", line).strip() for line in lines]
         if not any(found):
             raise OptionError(f"expected at least one API key in {path}; got none. Write one per line")
         keys += found

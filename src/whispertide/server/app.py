@@ -174,6 +174,7 @@ async def _ready(hub: Hub, _: Request) -> Response:
 
 async def _metrics(hub: Hub, _: Request) -> Response:
     hub.metrics.journal_failing.set(_journal_fails(hub))
+    hub.metrics.viewers.set(hub.broadcasts.viewers)
     hub.measure_waiting()
     return Response(hub.metrics.render(), media_type=hub.metrics.content_type)
 

@@ -29,7 +29,6 @@ _FRAMES = 6  # of a fault, the innermost
 _CHARACTERS = 500  # of what an error says, and of a line's event: either may quote a client
 _BURST, _RATE = 50, 1.0  # lines of one kind at once, and a second on average
 _KINDS = 500  # all others are one
-_LOGGERS = ("whispertide.server", "whispertide.translation", "uvicorn", "asyncio", "py.warnings")
 
 
 class JsonLines(logging.Formatter):
@@ -121,15 +120,16 @@ def _kind_of(record: logging.LogRecord) -> tuple[object, ...]:
 
 
 def set_up(level: str = "info") -> None:
-    """Send the logs of this server, of warnings, uvicorn and asyncio to standard error."""
+    """Send all logs to standard error: of this server, of warnings, and of every package that finds fault with what
+    clients send.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(Repeats())
     logging.captureWarnings(True)
     # Python would remember each text that it has warned of, for good; clients make as many as they like.
     warnings.simplefilter("always")
-    for name in _LOGGERS:
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
-        logger.setLevel(level.upper() if name == "whispertide.server" else logging.WARNING)
-        logger.propagate = False
+    everything = logging.getLogger()
+    everything.handlers = [handler]
+    everything.setLevel(logging.WARNING)
+    log.setLevel(level.upper())

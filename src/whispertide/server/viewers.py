@@ -45,10 +45,8 @@ async def serve_viewer(socket: WebSocket, hub: Hub, access: AccessControl) -> No
             hub.metrics.refused.labels(error.code).inc()
             await refuse(socket, error.status, error.message, error.headers)
             return
-        hub.metrics.viewers.set(hub.broadcasts.viewers)
         await socket.accept()
         code, reason = await _watch(socket, hub, broadcast, party)
-    hub.metrics.viewers.set(hub.broadcasts.viewers)
     await _close(socket, code, reason)
 
 

@@ -44,15 +44,16 @@ class Watch:
         # Built anew, so that nothing stays of sessions that are gone.
         before, self._came = self._came, {}
         for live in sessions:
-            if live.ended or live.suspended or not live.unheard:
+            accepted, looked_at = live.accepted, live.looked_at  # once: a round may end in its thread meanwhile
+            if live.ended or live.suspended or accepted <= looked_at:
                 continue
             came = self._came[live.id] = before.get(live.id, deque())
-            if not came or came[-1][1] < live.accepted:
-                came.append((now, live.accepted))
-            while came[0][1] <= live.looked_at:
+            if not came or came[-1][1] < accepted:
+                came.append((now, accepted))
+            while came[0][1] <= looked_at:
                 came.popleft()
             age = now - came[0][0]
-            unheard, oldest = unheard + live.unheard, max(oldest, age)
+            unheard, oldest = unheard + accepted - looked_at, max(oldest, age)
             if not live.is_unhurried(now) and (late is None or age > late[0]):
                 late = age, live.asked_recipe.schedule.step_s
         return Waiting(seconds(unheard), oldest, late)
