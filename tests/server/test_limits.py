@@ -83,6 +83,16 @@ async def test_a_silent_client_is_left() -> None:
         assert one.said("problem")[0]["kind"] == "idle"
 
 
+async def test_a_client_that_asked_for_an_end_after_silence_has_its_last_words() -> None:
+    """AssemblyAI's clients, as soon as the server's own limit allows; in the middle of speech."""
+    address = "?sample_rate=16000&inactivity_timeout=5"
+    async with served(limited(idle_s=0.3)) as (server, _), client(server, address, "/v3/ws") as one:
+        await one.send(bytes(round(1.2 * 32_000)))
+        assert await one.rest() == 1000
+        assert [turn["transcript"] for turn in one.said("Turn") if turn["end_of_turn"]] == ["w0 w1"]
+        assert one.messages[-1]["type"] == "Termination"
+
+
 async def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:
     """Audio came quickly, the model is slow, and nothing more is to be said."""
     async with served(limited(idle_s=0.6), KnowingModel(round_s=0.3)) as (server, _), client(server) as one:

@@ -118,7 +118,7 @@ class Connection:
         if message_first:
             self._receive(message_first)
         limits = self.hub.options.limits
-        idle_s = limits.idle_s if self.protocol.idle_s is None else self.protocol.idle_s
+        idle_s = min(limits.idle_s, self.protocol.idle_s or limits.idle_s)
         clock = asyncio.get_running_loop().time
         began = clock()
         while not self._closing:
@@ -131,7 +131,7 @@ class Connection:
             except TimeoutError:
                 if self.live is not None and self.live.busy and not self.protocol.is_amid:
                     continue  # it waits for us
-                self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
+                self._end_idle(idle_s)
                 return
             except MessageTooLargeError:
                 told = f"expected messages of at most {limits.message} bytes; got a larger one"
@@ -147,6 +147,12 @@ class Connection:
                 await self._wait_for_room()
                 if not taken or self._closing:
                     break
+
+    def _end_idle(self, idle_s: float) -> None:
+        if actions := self.protocol.idle():
+            self._perform(actions)
+        else:
+            self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
 
     def _receive(self, message: str | bytes) -> bool:
         """Carry out a message; returns whether it could be.

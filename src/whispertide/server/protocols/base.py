@@ -12,6 +12,7 @@ the server performs its actions in order and calls it back, always from one thre
     accepted(n)     n samples (16 kHz) of this session's audio are safe: called before events and once a second
     processed(n)    n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
     problem(p)      something is wrong; a fatal problem closes the connection after what this returns
+    idle()          nothing came for as long as the other side may say nothing
     closed()        the other side will send nothing more
 
 At most one session is open at a time. It ends with its `End` event (after `Finish`), with a fatal `Error` event or
@@ -273,8 +274,7 @@ class WireProtocol(ABC):
 
     name        in metrics and logs
     single      parameters of the address that have one value: a client that gives several is refused
-    idle_s      how long the other side may say nothing before the connection is closed with an "idle" problem;
-                None = the server's own limit
+    idle_s      how long the other side may say nothing, if that is less than the server's own limit (see `idle`)
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
     subprotocol the WebSocket subprotocol to accept, of those that were offered
     piece       bytes of a binary message that it takes at once, where that may be cut anywhere; 0: it takes the whole
@@ -284,7 +284,7 @@ class WireProtocol(ABC):
 
     name: ClassVar[str]
     single: ClassVar[frozenset[str]] = frozenset()
-    idle_s: ClassVar[float | None] = None
+    idle_s: float | None = None
     resumable: ClassVar[bool] = False
     subprotocol: str | None = None
     fruitless: int = 0
@@ -357,6 +357,12 @@ class WireProtocol(ABC):
 
     def problem(self, problem: Problem) -> Actions:
         """Tell the client. After a fatal problem the server closes with `CLOSE_CODES` unless this returns `Close`."""
+        return ()
+
+    def idle(self) -> Actions:
+        """Called when nothing came for too long: end the conversation. For nothing the server closes it, with an "idle"
+        problem.
+        """
         return ()
 
     def closed(self) -> Actions:
