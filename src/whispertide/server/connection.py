@@ -29,6 +29,8 @@ _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
 _CLOSING_S = 2.0  # for the last words to a client that may not read them
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
+_FINE = 1000
+_CUT_OFF = base.Close(base.CLOSE_CODES["shutdown"], STOPPING)
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
 
 
@@ -49,6 +51,7 @@ class Connection:
         self._replies: deque[base.Reply | base.Close] = deque()
         self._queued = 0
         self._closing = False  # a `Close` is among the replies: nothing follows it
+        self._cut_off = False  # the session ended because the server stops
         self._started: base.Started | None = None  # not told yet
         self._lookup: asyncio.Task[None] | None = None  # a session that is looked up
         self._safe = 0  # samples that the protocol was last told are accepted
@@ -131,7 +134,9 @@ class Connection:
             except TimeoutError:
                 if self.live is not None and self.live.busy and not self.protocol.is_amid:
                     continue  # it waits for us
-                self._end_idle(idle_s)
+                if not (actions := self.protocol.idle()):
+                    self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
+                self._perform(actions)
                 return
             except MessageTooLargeError:
                 told = f"expected messages of at most {limits.message} bytes; got a larger one"
@@ -147,12 +152,6 @@ class Connection:
                 await self._wait_for_room()
                 if not taken or self._closing:
                     break
-
-    def _end_idle(self, idle_s: float) -> None:
-        if actions := self.protocol.idle():
-            self._perform(actions)
-        else:
-            self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
 
     def _receive(self, message: str | bytes) -> bool:
         """Carry out a message; returns whether it could be.
@@ -211,7 +210,7 @@ class Connection:
                     self._replies.append(action)
                     self._queued += len(message)
                 case base.Close():
-                    self._replies.append(action)
+                    self._replies.append(_CUT_OFF if self._cut_off and action.code == _FINE else action)
                     self._closing = True
                 case base.Resume() if self.hub.look_up is not None and self.live is None:
                     self._lookup = asyncio.create_task(self._look_up(action, self.hub.look_up), name="look up")
@@ -342,6 +341,7 @@ class Connection:
             over = bool(events) and is_last(events[-1])
             if over:
                 self.live = None  # the protocol may start another when it hears of the end
+                self._cut_off = live.cut_off
             self._tell(events)
             if not self.protocol.resumable:
                 live.outbox.forget_sent()

@@ -140,7 +140,7 @@ class AssemblyAIProtocol(base.WireProtocol):
             return (messages.reply(type="Warning", warning_code=_INVALID, warning=problem.message),)
         last = self._end_turn()
         if problem.kind == "shutdown":
-            return (*last, self._termination(), base.Close(1001))
+            return (*last, self._termination())
         return (*last, *self._failure(problem))
 
     def _speech(self, start: int) -> list[base.Action]:

@@ -245,7 +245,7 @@ class Close:
 Action = Start | Resume | Configure | Audio | Flush | Clear | Finish | Abandon | Ack | Reply | Close
 Actions = Sequence[Action]
 
-# Close codes of RFC 6455, section 7.4.1, and 4000-4999 for what it has no code for
+# Close codes of RFC 6455, section 7.4.1, and of its registry, and 4000-4999 for what they have no code for
 CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
     {
         "bad_request": 1007,
@@ -259,7 +259,7 @@ CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
         "too_long": 4008,
         "too_slow": 4009,
         "idle": 4000,
-        "shutdown": 1001,
+        "shutdown": 1012,  # not 1001, which some libraries take for a normal end: their clients would not come back
         "internal": 1011,
         "taken_over": 4001,
         "not_durable": 1011,  # never fatal
