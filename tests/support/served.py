@@ -25,7 +25,7 @@ from whispertide.options import DecodeOptions
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import Recipe
 from whispertide.server.hub import Hub
-from whispertide.server.options import Access, Limits, ServerOptions, Work
+from whispertide.server.options import Access, Address, Limits, ServerOptions, Work
 from whispertide.server.serving import Server, assemble, run_server
 from whispertide.session import Session
 from whispertide.streaming.round import RoundPlan, RoundResult
@@ -135,14 +135,16 @@ def web_client(server: Server, **settings: Any) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def served(options: ServerOptions | None = None, model: Any = None) -> AsyncIterator[tuple[Server, Hub]]:
+async def served(
+    options: ServerOptions | None = None, model: Any = None, port: int = 0
+) -> AsyncIterator[tuple[Server, Hub]]:
     """A whole server in this event loop, with one model or several by name. Afterwards nothing of it is left."""
     recipe = get_recipe("whisper-streaming")
     models: dict[str, Any] = model if isinstance(model, dict) else {"nano.en": model or KnowingModel()}
     hub, close = assemble(models, recipe, options or limited())
     before = asyncio.all_tasks()
     try:
-        async with run_server(hub) as server:
+        async with run_server(hub, Address(port=port)) as server:
             yield server, hub
     finally:
         close()

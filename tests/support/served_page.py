@@ -15,14 +15,18 @@ FAKE_MICROPHONE = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-medi
 
 
 def serving(
-    options: ServerOptions | None = None, model: KnowingModel | dict[str, Any] | None = None, *, crowd: bool = False
+    options: ServerOptions | None = None,
+    model: KnowingModel | dict[str, Any] | None = None,
+    *,
+    crowd: bool = False,
+    port: int = 0,
 ) -> AbstractContextManager[str]:
     """A server in a thread; gives its address. With a crowd, all of its places are taken."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[str]:
         async with AsyncExitStack() as stack:
-            server, _ = await stack.enter_async_context(served(options, model or KnowingModel()))
+            server, _ = await stack.enter_async_context(served(options, model or KnowingModel(), port))
             if crowd:
                 other = await stack.enter_async_context(client(server))
                 await other.send(SILENCE)
