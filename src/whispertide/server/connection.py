@@ -20,7 +20,7 @@ from whispertide.server.client_pace import ClientPace, messages_in
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
-from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError, Transport, pieces_of
+from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError, Transport
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
@@ -139,7 +139,7 @@ class Connection:
                 self._perform(actions)
                 return
             except MessageTooLargeError:
-                told = f"expected messages of at most {limits.message} bytes; got a larger one"
+                told = f"expected messages of at most {self.protocol.times * limits.message} bytes; got a larger one"
                 self.problem("too_large", told, fatal=True)
                 return
             except GoneError as gone:
@@ -147,7 +147,7 @@ class Connection:
                     self.note_flood()
                 self._perform(self.protocol.closed())
                 return
-            for piece in pieces_of(message, self.protocol.piece):
+            for piece in self.protocol.pieces(message):
                 taken = self._receive(piece)
                 await self._wait_for_room()
                 if not taken or self._closing:

@@ -21,7 +21,7 @@ at once, the server keeps their order.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
@@ -277,6 +277,7 @@ class WireProtocol(ABC):
     idle_s      how long the other side may say nothing, if that is less than the server's own limit (see `idle`)
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
     subprotocol the WebSocket subprotocol to accept, of those that were offered
+    times       how many times the usual limit a message may have: 15 MiB of audio at once, in base64, are 20 MiB
     piece       bytes of a binary message that it takes at once, where that may be cut anywhere; 0: it takes the whole
     fruitless   how many events of the last message led to no action and were no audio, where a message can hold
                 several: they count against the rate
@@ -286,6 +287,7 @@ class WireProtocol(ABC):
     single: ClassVar[frozenset[str]] = frozenset()
     idle_s: float | None = None
     resumable: ClassVar[bool] = False
+    times: ClassVar[int] = 1
     subprotocol: str | None = None
     fruitless: int = 0
 
@@ -293,6 +295,15 @@ class WireProtocol(ABC):
     def piece(self) -> int:
         """The size of a piece (see above). It may change with the next message."""
         return 0
+
+    def pieces(self, message: str | bytes) -> Iterator[str | bytes]:
+        """Split a message into what is taken at once: the next piece is taken when there is room for it."""
+        size = self.piece
+        if not size or isinstance(message, str) or len(message) <= size:
+            yield message
+            return
+        for at in range(0, len(message), size):
+            yield message[at : at + size]
 
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""
