@@ -287,7 +287,7 @@ class TestProxy:
             await accepted(one, 48_000)
             here, there = (one_hub, other_hub) if one_hub.sessions else (other_hub, one_hub)
             await drain(here)
-            assert await one.rest() == 1001
+            assert await one.rest() == 1012
             again = await session(port, back(one))
             assert list(there.sessions) == [one.said("session")[0]["session"]]
             assert again.said("session")[0]["received"] == 48_000

@@ -261,6 +261,18 @@ def test_settings_reach_the_next_round() -> None:
     assert session.recipe == RECIPE.replace(search="greedy", step_s=0.5, hard_cap_s=20)
 
 
+def test_options_that_a_recipe_has_no_use_for_are_warned_of() -> None:
+    """A stream that only grows is told no text before it; how many tokens a round adds is a setting of its policy."""
+    asked = DecodeOptions(prompt="Ebbe, Flut", max_tokens=9)
+    with pytest.warns(UserWarning, match=r"recipe whisperrt.*without effect: prompt, max_tokens$"):
+        session = Session("whisperrt", options=asked)
+    with pytest.warns(UserWarning, match="without effect: prompt$"):
+        session.configure(max_tokens=None)
+    for recipe in ("tide", "whisper-streaming", "simulstreaming", "pilot"):
+        Session(recipe, options=asked).configure(prompt="")  # the tests take a warning for an error
+    Session("whisperrt", options=DecodeOptions(beam=2, keyterms=("Ebbe",)))
+
+
 def test_another_delay_of_words_has_its_step() -> None:
     session = Session(get_recipe("tide"), exact())
     session.configure(delay_s=1.5)

@@ -7,7 +7,7 @@ from campaign.life import life
 from campaign.sessions import cuts, model, scenario, speak_to, to_the_end
 from campaign.speaker import BrokenPromiseError, Speaker, Talk
 
-SHUTDOWN = 1001
+SHUTDOWN = 1012
 
 
 async def drains(one: Speaker, folder: Path) -> int:

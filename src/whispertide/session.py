@@ -83,6 +83,7 @@ class Session:
         depth = depth_of(executor) if max_in_flight is None else max_in_flight
         self._planner = RoundPlanner(gated=gate is not None, live=live, max_in_flight=depth)
         self._connect()
+        recipe.warn_of_ignored(self._state.options)
 
     # --- what can be asked -------------------------------------------------------------------------------------------
 
@@ -289,6 +290,7 @@ class Session:
         self._connect()
         if before != (self.recipe.policy, self.recipe.search, self._decode_options):
             self._planner.reconsider()
+            self.recipe.warn_of_ignored(self._state.options)
 
     def note_lag(self, at: int, behind: int, lowered: int = 0) -> None:
         """Make a `Lag` event, if the number of samples that wait, or of `lowered` steps of quality, has changed enough.

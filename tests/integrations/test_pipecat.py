@@ -79,6 +79,56 @@ def test_every_word_comes_once_and_the_last_of_a_turn_is_final(
     assert transcripts[0].user_id == ""
 
 
+class Slow:
+    """A session that answers nothing before it was flushed twice. The second turn has words after the first answer."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self.flushes = 0
+
+    def send(self, audio: bytes) -> None:
+        pass
+
+    def flush(self) -> None:
+        self.flushes += 1
+        if self.flushes == 2:
+            for message in (confirmed(" One"), {"type": "flushed"}, confirmed(" two."), {"type": "flushed"}):
+                self.messages.put_nowait(message)
+
+    def finish(self) -> None:
+        for message in (confirmed(" Three."), None):
+            self.messages.put_nowait(message)
+
+    async def aclose(self) -> None:
+        self.messages.put_nowait(None)
+
+    async def __aiter__(self) -> Any:
+        while (message := await self.messages.get()) is not None:
+            yield message
+
+
+def confirmed(text: str) -> dict[str, Any]:
+    return {"type": "confirmed", "words": [{"text": text}]}
+
+
+def test_a_second_end_of_speech_before_the_first_is_answered_is_final(
+    service: Any, testing: Any, frames: Any, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the first is not: more of what was said is to come."""
+    monkeypatch.setattr(service, "Session", Slow)
+
+    def talk() -> Iterator[Any]:
+        yield from audio(frames, 1)
+        yield frames.VADUserStoppedSpeakingFrame(stop_secs=0.2)
+        yield frames.VADUserStartedSpeakingFrame(start_secs=0.2)
+        yield frames.VADUserStoppedSpeakingFrame(stop_secs=0.2)
+        yield testing.SleepFrame(sleep=0.5)
+
+    heard = run(service, testing, server, talk())
+    transcripts = [(one.text, one.finalized) for one in heard if isinstance(one, frames.TranscriptionFrame)]
+    assert transcripts == [("One two.", True), ("Three.", False)]
+
+
 def test_a_key_that_is_refused_is_an_error_of_the_pipeline(
     service: Any, testing: Any, frames: Any, server: Server
 ) -> None:

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import pytest
 
 from served import KnowingModel, limited
 from whispertide.recipes.catalogue import get_recipe
-from whispertide.server.app import make_app
+from whispertide.server.app import PROTOCOLS, make_app
 from whispertide.server.hub import Hub
 
 
@@ -47,3 +48,26 @@ def test_a_journal_that_cannot_be_written_is_at_metrics() -> None:
         assert (await client.get("/readyz")).json()["status"] == "journal cannot be written"
 
     ask(body, journal)
+
+
+@pytest.mark.parametrize("path", [path for path in PROTOCOLS if path != "/"])
+def test_a_request_without_an_upgrade_is_told_that_this_is_a_websocket(path: str) -> None:
+    """RFC 9110, section 15.5.22: the answer names the protocol in `Upgrade`."""
+
+    async def body(client: httpx.AsyncClient) -> None:
+        for method in ("GET", "POST"):
+            answer = await client.request(method, path)
+            assert (answer.status_code, answer.headers["upgrade"]) == (426, "websocket")
+            told = answer.json()["error"]["message"]
+            assert f"expected a WebSocket at {path}; got {method}" in told
+            assert "/v1/audio/transcriptions" in told
+
+    ask(body)
+
+
+def test_a_websocket_is_at_no_other_place() -> None:
+    async def body(client: httpx.AsyncClient) -> None:
+        assert (await client.get("/")).status_code == 200  # the page, next to WhisperLive's WebSocket
+        assert (await client.get("/ws/")).status_code == 404
+
+    ask(body)

@@ -176,7 +176,7 @@ async def test_a_client_that_still_speaks_has_its_last_words_when_the_server_sto
     connection.shut_down()
     await asyncio.wait_for(serving, 30)
     assert [json.loads(message)["type"] for message in transport.told] == ["hello", "problem"]
-    assert transport.code == 1001
+    assert transport.code == 1012
 
 
 @pytest.mark.parametrize(

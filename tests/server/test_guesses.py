@@ -77,6 +77,16 @@ def test_wrong_keys_are_slowed_down_by_address() -> None:
     assert answer(access, KEYS[1]) == 200
 
 
+def test_requests_of_those_who_guess_are_not_counted_for_those_who_are_known() -> None:
+    """With a limit on requests: it is that of an address, and everybody at work may have the same."""
+    options = keyed(*KEYS, requests=5)
+    access = AccessControl(Authenticator(options.access), options, Clock())
+    assert answer(access, KEYS[0]) == 200
+    assert [answer(access, f"wrong-key-{number}") for number in range(5)] == [401] * 4 + [429]
+    assert answer(access, KEYS[1]) == 429, "not known from here: the answer is that to a wrong one"
+    assert [answer(access, KEYS[0]) for _ in range(6)] == [200] * 5 + [429], "a limit of its own"
+
+
 def test_sessions_that_are_not_here_are_asked_for_slowly() -> None:
     models: Any = {"nano.en": KnowingModel()}
     hub = Hub(models, get_recipe("whisper-streaming"), limited())

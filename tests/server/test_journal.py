@@ -80,7 +80,7 @@ async def test_a_restart_in_good_order_keeps_sessions_as_they_are(tmp_path: Path
         await one.send(bytes(2 * said))
         await accepted(one, said)
         server.should_exit = True
-        assert await one.rest() == 1001
+        assert await one.rest() == 1012
     async with served(journaled(tmp_path)) as (server, _), client(server, back(one)) as again:
         await again.until("session")
         await finish_talk(again, said)
@@ -96,7 +96,7 @@ async def test_a_session_that_is_longer_than_the_next_server_allows_is_finished(
         await one.send(bytes(2 * 64_000))
         await accepted(one, 64_000)
         server.should_exit = True
-        assert await one.rest() == 1001
+        assert await one.rest() == 1012
     async with served(journaled(tmp_path, session_s=3)) as (server, _), client(server, back(one)) as again:
         await again.until("session")
         await again.send(SILENCE)

@@ -121,7 +121,7 @@ async def test_a_server_can_stop_while_the_journal_cannot_be_written(tmp_path: P
         journal._database.full = True  # type: ignore[attr-defined]
         await one.send(*[SILENCE] * 5)
         server.should_exit = True
-        assert await one.rest() == 1001
+        assert await one.rest() == 1012
 
 
 def stored(folder: Path) -> float:

@@ -48,6 +48,44 @@ async def test_messages_that_are_too_large() -> None:
         assert other.text == TEXT
 
 
+async def test_openai_clients_may_append_much_audio_at_once() -> None:
+    """15 MiB, as there, in base64: twenty times the usual limit of a message. No more of it is taken than of any other
+    audio that comes too fast.
+    """
+    options, audio = limited(message=2**16, inbox_s=1), base64.b64encode(bytes(round(SECONDS * 48_000))).decode()
+    commit = {"type": "input_audio_buffer.commit"}
+    async with (
+        served(options, KnowingModel(round_s=0.05)) as (server, hub),
+        client(server, path="/v1/realtime?intent=transcription") as one,
+    ):
+        most, heard = 0, 0
+
+        async def watch() -> None:
+            nonlocal most, heard
+            while True:
+                most = max([most, *(live.unheard for live in hub.sessions.values())])
+                heard = max([heard, *(live.accepted for live in hub.sessions.values())])
+                await asyncio.sleep(0.001)
+
+        watching = asyncio.create_task(watch())
+        await one.send({"audio": audio, "type": "input_audio_buffer.append"}, commit)
+        words: list[str] = []
+        while len(words) < len(TEXT):
+            said = (await one.until(COMPLETED))["transcript"].lower().split()
+            words += [word.strip(",.!") for word in said]
+        watching.cancel()
+    assert words == TEXT
+    assert SECONDS * 16_000 - heard <= 0.03 * 16_000, "the resampler keeps the rest until the commit"
+    assert most <= 3 * 16_000
+
+
+async def test_an_append_of_more_than_theirs_is_too_large() -> None:
+    async with served(limited(message=2**12)) as (server, _), client(server, path="/v1/realtime") as one:
+        with suppress(ConnectionClosed):
+            await one.send({"type": "input_audio_buffer.append", "audio": "A" * 22 * 2**12})
+        assert await one.rest() == 1009
+
+
 async def test_too_many_text_messages() -> None:
     async with served(limited(messages=10)) as (server, _), client(server) as one:
         with suppress(ConnectionClosed):
@@ -81,6 +119,16 @@ async def test_a_silent_client_is_left() -> None:
     async with served(limited(idle_s=0.2)) as (server, _), client(server) as one:
         assert await one.rest() == 4000
         assert one.said("problem")[0]["kind"] == "idle"
+
+
+async def test_a_client_that_asked_for_an_end_after_silence_has_its_last_words() -> None:
+    """AssemblyAI's clients, as soon as the server's own limit allows; in the middle of speech."""
+    address = "?sample_rate=16000&inactivity_timeout=5"
+    async with served(limited(idle_s=0.3)) as (server, _), client(server, address, "/v3/ws") as one:
+        await one.send(bytes(round(1.2 * 32_000)))
+        assert await one.rest() == 1000
+        assert [turn["transcript"] for turn in one.said("Turn") if turn["end_of_turn"]] == ["w0 w1"]
+        assert one.messages[-1]["type"] == "Termination"
 
 
 async def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:

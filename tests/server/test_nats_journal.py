@@ -93,14 +93,14 @@ async def test_a_draining_server_hands_over(nats: Nats, said: int) -> None:
         slow.queued_at = 0.0  # as a session that is not in the journal and still has rounds to run
         hub.scheduler.suspend = lambda live: setattr(live, "suspended", True)  # type: ignore[method-assign]
         task = asyncio.create_task(drain(hub))
-        assert await one.rest() == 1001
+        assert await one.rest() == 1012
         assert not task.done()
         assert await status(first) == "503 draining"
         async with client(second, back(one)) as again:
             started = await again.until("session")
             assert started["received"] == said
             async with client(first, back(one)) as wrong:
-                assert await wrong.rest() == 1001
+                assert await wrong.rest() == 1012
             await finish_talk(again, said)
         slow.queued_at = None
         await task
@@ -115,7 +115,7 @@ async def test_leases_are_given_back(nats: Nats) -> None:
             await one.send(SILENCE)
             await accepted(one, 16_000)
             first.should_exit = True
-            assert await one.rest() == 1001
+            assert await one.rest() == 1012
         journal = hub.journal
         assert isinstance(journal, NatsJournal)
         with pytest.raises(KeyNotFoundError):

@@ -1,8 +1,11 @@
 """The whole server on loopback: sessions from the first word to the last, and everything that can go wrong."""
 
 import asyncio
+import base64
+import json
 import signal
 from contextlib import nullcontext, suppress
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -219,10 +222,10 @@ async def test_a_server_that_stops_lets_everybody_have_their_words() -> None:
         while not hub.sessions or next(iter(hub.sessions.values())).accepted < 4 * 16_000:
             await asyncio.sleep(0.01)
         server.should_exit = True
-        assert await one.rest() == 1000
+        assert await one.rest() == 1012
         assert complete(one.events)
         assert one.text == TEXT[:5]
-        assert await idle.rest() == 1001
+        assert await idle.rest() == 1012
         assert idle.said("problem")[0]["kind"] == "shutdown"
 
 
@@ -235,8 +238,48 @@ async def test_while_it_stops_there_are_no_new_sessions() -> None:
         await one.until("session")
         hub.begin_drain()
         await late.send(SILENCE)
-        assert await late.rest() == 1001
+        assert await late.rest() == 1012
+        assert await one.rest() == 1012
+
+
+async def test_a_session_that_its_client_ends_while_the_server_stops_is_over() -> None:
+    async with served(model=KnowingModel(round_s=0.2)) as (server, hub), client(server) as one:
+        await say_everything(one)
+        while not any(live.finishing for live in hub.sessions.values()):
+            await asyncio.sleep(0.01)
+        hub.begin_drain()
         assert await one.rest() == 1000
+        assert one.text == TEXT
+
+
+APPEND = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(4 * 48_000)).decode()}
+PCM = bytes(4 * 32_000)
+
+
+@pytest.mark.parametrize(
+    ("address", "messages", "last"),
+    [
+        ("/v1/realtime?intent=transcription", [APPEND], "w4"),
+        ("/v1/listen?encoding=linear16&sample_rate=16000", [PCM], "Metadata"),
+        ("/v1/listen?encoding=linear16&sample_rate=16000&channels=2&multichannel=true", [2 * PCM], "Metadata"),
+        ("/v2/listen?model=flux-general-en&encoding=linear16&sample_rate=16000", [PCM], "EndOfTurn"),
+        ("/v3/ws?sample_rate=16000", [PCM], "Termination"),
+        ("/?", [{"uid": "me", "language": "en", "model": "nano.en", "audio_format": "int16"}, PCM], "DISCONNECT"),
+        ("/asr?", [PCM], "ready_to_stop"),
+    ],
+)
+async def test_clients_of_every_service_are_told_that_the_server_stops(
+    address: str, messages: list[Any], last: str
+) -> None:
+    """After their last words. On 1000 they take it for the end, and do not come back; many take 1001 for it as well."""
+    async with served() as (server, hub), client(server, path=address) as one:
+        await one.send(*messages)
+        while not hub.sessions or min(live.accepted for live in hub.sessions.values()) < 3.5 * 16_000:
+            await asyncio.sleep(0.01)
+        server.should_exit = True
+        assert await one.rest() == 1012
+        assert "w4" in json.dumps(one.messages)
+        assert last in json.dumps(one.messages[-1])
 
 
 async def test_the_first_word_of_the_confirmed_text_comes_before_the_end() -> None:

@@ -13,6 +13,7 @@ from websockets.protocol import State
 
 from standing_server import frame
 from whispertide.server.bodies import LEAST_RATE
+from whispertide.server.large_messages import LargeMessages
 from whispertide.server.listening import Admission
 from whispertide.server.sockets import _PIECE, BoundedWebSockets, http_with_deadlines
 
@@ -220,6 +221,19 @@ def turns_until(loop: Loop, done: Callable[[], bool], most: int = 10_000) -> int
             return turn
         loop.turn()
     raise AssertionError(f"not done after {most} turns")
+
+
+def test_where_too_many_are_amid_a_large_message_another_waits(reading: Any, loop: Loop, wire: Wire) -> None:
+    reading.large, reading.config.ws_max_size = LargeMessages({"/": 20}, most=1), 8192
+    reading.conn.max_size, reading._begun = 20 * 8192, True
+    assert reading.large.admits("another")
+    reading.data_received(frame(2, bytes(100_000)))
+    loop.passes(10)
+    assert not wire.is_read
+    assert len(reading.conn.reader.buffer) <= 8192 + 2 * _PIECE
+    reading.large.done("another")
+    loop.passes(1)
+    assert reading.queue.get_nowait()["bytes"] == bytes(100_000)
 
 
 @pytest.mark.parametrize("opcode", [9, 10], ids=["pings", "pongs"])

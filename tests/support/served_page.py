@@ -8,21 +8,25 @@ from typing import Any
 
 from headless_chromium import Page
 from served import SILENCE, KnowingModel, client, in_thread, served
-from whispertide.server.options import ServerOptions
+from whispertide.server.options import Address, ServerOptions
 
 STATE = "document.getElementById('status').dataset.state"
 FAKE_MICROPHONE = ("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream")
 
 
 def serving(
-    options: ServerOptions | None = None, model: KnowingModel | dict[str, Any] | None = None, *, crowd: bool = False
+    options: ServerOptions | None = None,
+    model: KnowingModel | dict[str, Any] | None = None,
+    *,
+    crowd: bool = False,
+    port: int = 0,
 ) -> AbstractContextManager[str]:
     """A server in a thread; gives its address. With a crowd, all of its places are taken."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[str]:
         async with AsyncExitStack() as stack:
-            server, _ = await stack.enter_async_context(served(options, model or KnowingModel()))
+            server, _ = await stack.enter_async_context(served(options, model or KnowingModel(), Address(port=port)))
             if crowd:
                 other = await stack.enter_async_context(client(server))
                 await other.send(SILENCE)

@@ -128,6 +128,10 @@ class Conversation:
         """The client closes its side; over TCP it goes on reading."""
         self._perform(self.protocol.closed())
 
+    def silent(self) -> None:
+        """The client has said nothing for as long as it may."""
+        self._perform(self.protocol.idle())
+
     def step(self) -> bool:
         """Carry out the oldest command, if there is one."""
         if not self.queue:

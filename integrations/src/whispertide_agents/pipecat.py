@@ -66,7 +66,8 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
         self._session: Session | None = None
         self._reading: asyncio.Task[None] | None = None
         self._failed = False  # the session, for good
-        self._held: str | None = None  # confirmed since a flush that is not answered
+        self._flushes = 0  # that are not answered
+        self._held = ""  # confirmed since the first of them
         self._language: Language | None = None
 
     def language_to_service_language(self, language: Language) -> str:
@@ -112,7 +113,7 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
         await super().process_frame(frame, direction)
         if isinstance(frame, VADUserStoppedSpeakingFrame) and self._session is not None:
             self.request_finalize()
-            self._held = self._held or ""
+            self._flushes += 1
             self._session.flush()
 
     async def _update_settings(self, delta: STTSettings) -> dict[str, Any]:
@@ -131,7 +132,7 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
         chosen = self._settings
         named = {name: getattr(chosen, name) for name in ("model", "language", "prompt", "recipe")}
         settings = {name: value for name, value in {**named, **chosen.extra}.items() if value is not None}
-        self._held, self._failed = None, False
+        self._flushes, self._held, self._failed = 0, "", False
         self._session = Session(self._url, rate=self.sample_rate, api_key=self._api_key, settings=settings)
         self._reading = self.create_task(self._read(self._session), name="whispertide")
 
@@ -163,7 +164,7 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
             case "hypothesis" if message["words"]:
                 text = _text(message["words"])
                 await self.push_frame(InterimTranscriptionFrame(text, *self._about, result=message))
-            case "confirmed" if self._held is not None:
+            case "confirmed" if self._flushes:
                 self._held += "".join(word["text"] for word in message["words"])
             case "confirmed":
                 await self._say(_text(message["words"]), message)
@@ -171,8 +172,13 @@ class WhispertideSTTService(STTService):  # type: ignore[misc, unused-ignore]
                 await self._finalized(message)
 
     async def _finalized(self, message: Mapping[str, Any]) -> None:
-        """All words up to the end of speech are here. Where all were said before, nothing is left to be marked."""
-        held, self._held = (self._held or "").strip(), None
+        """All words up to the end of speech are here, unless speech ended again meanwhile. Where all were said before,
+        nothing is left to be marked.
+        """
+        self._flushes = max(0, self._flushes - 1)
+        if self._flushes:
+            return
+        held, self._held = self._held.strip(), ""
         if held:
             self.confirm_finalize()
             await self._say(held, message)

@@ -7,6 +7,7 @@ A change names a field (`step_s`, or `schedule.step_s` where two choices have on
 reads changes as they are typed. It knows none of the published recipes and builds nothing.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -100,6 +101,13 @@ class Recipe:
     def usual_window_s(self) -> float:
         """The usual limit of windows, in seconds without padding: that for which a round has to be computed."""
         return min(self.policy.usual_s + self.schedule.step_s, self.policy.hard_cap_s)
+
+    def warn_of_ignored(self, options: DecodeOptions) -> None:
+        """Warn of options that were set, and that a choice ignores."""
+        usual = DecodeOptions()
+        ignored = (name for choice in self.choices.values() for name in choice.ignores)
+        if names := [name for name in ignored if getattr(options, name) != getattr(usual, name)]:
+            warnings.warn(f"recipe {self.name}: options without effect: {', '.join(names)}", stacklevel=3)
 
     def settings(self) -> dict[str, Any]:
         """All of it, flat: the choices by name and their fields, as `replace` takes them."""

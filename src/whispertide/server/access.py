@@ -219,18 +219,20 @@ class Authenticator:
 
 @dataclass(slots=True)
 class Throttle:
-    """At most `per_minute` from each address, on average; a minute's worth may come at once. 0 = any number."""
+    """At most `per_minute` from each address, on average; a minute's worth may come at once. 0 = any number. An `owner`
+    of a key who is known there has as many of their own: others at the address, who guess keys, keep nobody out.
+    """
 
     per_minute: int
     clock: Callable[[], float] = time.monotonic
-    _left: Recent[str, Bucket] = field(default_factory=Recent)
+    _left: Recent[tuple[str, str], Bucket] = field(default_factory=Recent)
 
-    def admits(self, address: str) -> bool:
+    def admits(self, address: str, owner: str = "") -> bool:
         """Count a request from this address."""
         if not self.per_minute:
             return True
-        party = party_of(address)
-        self._left[party] = left = self._left.get(party) or Bucket(self.per_minute / 60, self.per_minute)
+        name = party_of(address), owner
+        self._left[name] = left = self._left.get(name) or Bucket(self.per_minute / 60, self.per_minute)
         # A request that is refused costs nothing, or whoever keeps trying would never be let in again.
         return left.spend(self.clock())
 
@@ -290,7 +292,11 @@ class AccessControl:
         The origin is checked for all that a page could do unseen. Raises `HttpError`.
         """
         known, host, origin = self.authenticator, headers.get("host"), headers.get("origin")
-        self.check_rate(address)
+        # A list, because it is gone through several times.
+        offered, party = list(offered_keys(headers, query, subprotocols)), party_of(address)
+        name = known.owner(offered) or ""
+        # Whoever has only guessed a right key must not see it by this.
+        self.check_rate(address, name if self.guesses.knows(party, name) else "")
         if not known.allows_host(host):
             message = f"expected to be called by address or as localhost; got {host}: "
             raise HttpError(
@@ -299,18 +305,15 @@ class AccessControl:
         if not known.allows_origin(origin, host):
             message = f"pages from {origin} may not connect; start the server with --origin to allow them"
             raise HttpError(403, message, code="origin")
-        # A list, because it is gone through twice.
-        offered = list(offered_keys(headers, query, subprotocols))
-        party = party_of(address)
         admitted = self._admit(offered, protocol, party)
         if protocol:
             self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
         return admitted
 
-    def check_rate(self, address: str) -> None:
+    def check_rate(self, address: str, owner: str = "") -> None:
         """Count a request. Raises `HttpError` for one of too many."""
-        if not self.throttle.admits(address):
+        if not self.throttle.admits(address, owner):
             message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
             raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPMethod
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -81,6 +82,8 @@ def make_app(hub: Hub) -> Starlette:
             WebSocketRoute(path, partial(serve_websocket, hub=hub, access=access, protocol=protocol))
             for path, protocol in PROTOCOLS.items()
         ),
+        # But for `/`, which is the page as well.
+        *(Route(path, _only_websockets, methods=[*HTTPMethod]) for path in PROTOCOLS if path != "/"),
         Route("/watch/{key}", _watch_page),
         WebSocketRoute("/watch/{key}", partial(serve_viewer, hub=hub, access=access)),
     ]
@@ -146,6 +149,17 @@ async def _the_same(response: Response, _: Request) -> Response:
 async def _watch_page(_: Request) -> Response:
     """The page for every address, also for one where nothing is yet."""
     return FileResponse(_WEB / "watch.html", headers=_ASK_EACH_TIME)
+
+
+async def _only_websockets(request: Request) -> Response:
+    """Tell a request without an upgrade, for instance of a person who tries the address."""
+    path = request.url.path
+    message = (
+        f"expected a WebSocket at {path}; got {request.method} without an upgrade, which a proxy may have dropped. "
+        f"Connect with a client of WebSockets (ws://HOST:PORT{path}); send files to /v1/audio/transcriptions"
+    )
+    # RFC 9110, section 7.8: what stands in Upgrade is named in Connection as well.
+    raise HttpError(426, message, {"upgrade": "websocket", "connection": "upgrade"})
 
 
 async def _nothing_here(websocket: WebSocket) -> None:

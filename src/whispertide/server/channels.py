@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
-from whispertide.server.protocols.base import Problem, WireProtocol
+from whispertide.server.protocols.base import CLOSE_CODES, Problem, WireProtocol
 from whispertide.server.transport import GoneError, MessageTooLargeError, Transport
 
 _AHEAD = 4  # messages that wait for the slowest channel; meanwhile unread data waits in the network
 _FINE = 1000
+_STOPPING = CLOSE_CODES["shutdown"]
 # Problems of what the client says, or of the server, that all channels have.
 _SHARED = frozenset({"bad_request", "bad_setting", "too_large", "too_fast", "idle", "shutdown"})
 
@@ -67,7 +68,8 @@ class _Channel:
         self.closed.set()
         if code != _FINE and self._client.ending == (_FINE, ""):
             self._client.ending = code, reason
-            self._client.failed.set()
+            if code != _STOPPING:  # then all have their last words first
+                self._client.failed.set()
 
 
 class _Client:

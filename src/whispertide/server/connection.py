@@ -20,7 +20,7 @@ from whispertide.server.client_pace import ClientPace, messages_in
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
-from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError, Transport, pieces_of
+from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError, Transport
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
@@ -29,6 +29,8 @@ _BATCH = 256  # entries handed to a protocol at once
 _QUEUED = 2**20  # bytes of replies that may wait before events are held back
 _CLOSING_S = 2.0  # for the last words to a client that may not read them
 _SHOWN = 500  # characters of what is told about a problem: it may quote the client
+_FINE = 1000
+_CUT_OFF = base.Close(base.CLOSE_CODES["shutdown"], STOPPING)
 _ROOM_S = 0.02  # how often a reader that waits looks whether there is room
 
 
@@ -49,6 +51,7 @@ class Connection:
         self._replies: deque[base.Reply | base.Close] = deque()
         self._queued = 0
         self._closing = False  # a `Close` is among the replies: nothing follows it
+        self._cut_off = False  # the session ended because the server stops
         self._started: base.Started | None = None  # not told yet
         self._lookup: asyncio.Task[None] | None = None  # a session that is looked up
         self._safe = 0  # samples that the protocol was last told are accepted
@@ -118,7 +121,7 @@ class Connection:
         if message_first:
             self._receive(message_first)
         limits = self.hub.options.limits
-        idle_s = limits.idle_s if self.protocol.idle_s is None else self.protocol.idle_s
+        idle_s = min(limits.idle_s, self.protocol.idle_s or limits.idle_s)
         clock = asyncio.get_running_loop().time
         began = clock()
         while not self._closing:
@@ -131,10 +134,12 @@ class Connection:
             except TimeoutError:
                 if self.live is not None and self.live.busy and not self.protocol.is_amid:
                     continue  # it waits for us
-                self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
+                if not (actions := self.protocol.idle()):
+                    self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
+                self._perform(actions)
                 return
             except MessageTooLargeError:
-                told = f"expected messages of at most {limits.message} bytes; got a larger one"
+                told = f"expected messages of at most {self.protocol.times * limits.message} bytes; got a larger one"
                 self.problem("too_large", told, fatal=True)
                 return
             except GoneError as gone:
@@ -142,7 +147,7 @@ class Connection:
                     self.note_flood()
                 self._perform(self.protocol.closed())
                 return
-            for piece in pieces_of(message, self.protocol.piece):
+            for piece in self.protocol.pieces(message):
                 taken = self._receive(piece)
                 await self._wait_for_room()
                 if not taken or self._closing:
@@ -205,7 +210,7 @@ class Connection:
                     self._replies.append(action)
                     self._queued += len(message)
                 case base.Close():
-                    self._replies.append(action)
+                    self._replies.append(_CUT_OFF if self._cut_off and action.code == _FINE else action)
                     self._closing = True
                 case base.Resume() if self.hub.look_up is not None and self.live is None:
                     self._lookup = asyncio.create_task(self._look_up(action, self.hub.look_up), name="look up")
@@ -336,6 +341,7 @@ class Connection:
             over = bool(events) and is_last(events[-1])
             if over:
                 self.live = None  # the protocol may start another when it hears of the end
+                self._cut_off = live.cut_off
             self._tell(events)
             if not self.protocol.resumable:
                 live.outbox.forget_sent()

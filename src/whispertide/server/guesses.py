@@ -36,12 +36,16 @@ class Guesses:
             self._left[party] = left = self._left_to(party)
             left.spend(self.clock())
 
+    def knows(self, party: str, what: str) -> bool:
+        """True if that was right for this party before."""
+        return (party, what) in self._known
+
     def right(self, party: str, what: str) -> bool:
         """Accept a right guess; False if it must not be believed yet.
 
         What was right for this party before is no guess: whoever guesses next to it keeps it out of nothing.
         """
-        if (party, what) not in self._known and not self.may_guess(party):
+        if not self.knows(party, what) and not self.may_guess(party):
             return False
         self._known[party, what] = None
         return True

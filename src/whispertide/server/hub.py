@@ -301,6 +301,7 @@ class Hub:
             if "journal" in live.observers:
                 self.scheduler.suspend(live)
             elif not live.finishing:
+                live.cut_off = True
                 self._put(live, base.Finish())
 
     @property

@@ -74,6 +74,7 @@ class LiveSession:
     safe: int = 0
     commands: int = 0  # taken from the inbox so far
     finishing: bool = False  # `Finish` is in the inbox, or was
+    cut_off: bool = False  # it is from the server, which stops
     ended: bool = False
     queued_at: float | None = None  # when it got into the scheduler's queue
     running: bool = False

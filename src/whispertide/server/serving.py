@@ -24,9 +24,10 @@ from whispertide.api import Transcriber
 from whispertide.errors import AddressError
 from whispertide.extras import require
 from whispertide.recipes.recipe import Recipe
-from whispertide.server.app import make_app
+from whispertide.server.app import PROTOCOLS, make_app
 from whispertide.server.hub import Hub
 from whispertide.server.journal import Journal
+from whispertide.server.large_messages import LargeMessages
 from whispertide.server.listening import BACKLOG, HANDSHAKE_S, Admission, Listener, listen, raise_file_limit
 from whispertide.server.memory import map_large_pieces
 from whispertide.server.options import Address, ServerOptions
@@ -35,7 +36,7 @@ from whispertide.server.protocols.lines import JsonLinesProtocol, TextLinesProto
 from whispertide.server.protocols.wyoming import WyomingProtocol
 from whispertide.server.recording import Recorder
 from whispertide.server.restore import look_up, resume_journal
-from whispertide.server.sockets import BoundedWebSockets, check_hooks, http_with_deadlines
+from whispertide.server.sockets import bounded_websockets, check_hooks, http_with_deadlines
 from whispertide.server.tcp import TcpListener, files_of_port
 from whispertide.server.tracing import from_environment
 from whispertide.server.translations import Translations
@@ -84,7 +85,7 @@ class Server(uvicorn.Server):
             loop="asyncio",  # others accept connections by themselves (`listening`)
             backlog=BACKLOG,
             http=http_with_deadlines(limits.stall_s, self._admission),
-            ws=BoundedWebSockets,
+            ws=bounded_websockets(LargeMessages({path: protocol.times for path, protocol in PROTOCOLS.items()})),
             ws_max_size=limits.message,
             ws_ping_interval=_PING_S,
             # A client that is being read slowly cannot answer in time: `Limits.idle_s` finds those that are dead.

@@ -17,6 +17,7 @@ from websockets.http11 import MAX_LINE_LENGTH
 from whispertide.errors import OptionError
 from whispertide.server.bodies import LEAST_RATE
 from whispertide.server.bucket import Bucket
+from whispertide.server.large_messages import LargeMessages
 from whispertide.server.listening import Admission
 
 log = logging.getLogger("whispertide.server")
@@ -29,6 +30,7 @@ _PIECE = 4096  # of them parsed in one turn of the loop: nearly 700 frames with 
 _CONTROLS = 50  # pings and pongs a second, on average over four seconds: clients send one now and then
 _FRAGMENTS = 500  # frames a second that continue a message, likewise
 _OVER_S = 4
+_ROOM_S = 0.05  # how often a connection that may not go on with a large message looks again
 TOO_FAST = f"expected at most {_CONTROLS} pings and pongs a second; got more"
 
 # What is overridden or read below is private to uvicorn: pyproject.toml holds its version, and this says so at once if
@@ -192,6 +194,11 @@ class _HttpWithDeadlines(H11Protocol):
             self.transport.close()
 
 
+def bounded_websockets(large: LargeMessages) -> type[asyncio.Protocol]:
+    """Make uvicorn's WebSockets with bounds."""
+    return type("Bounded", (BoundedWebSockets,), {"large": large})
+
+
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -200,13 +207,15 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
     for those that send much.
 
     Of what comes a piece is parsed in a turn of the loop, and none while a message waits for the application: however
-    small the frames are, others have their turn. Nothing is read meanwhile. Fragments that come too fast are parsed
-    more slowly; pings and pongs, which nobody needs in such numbers, end the connection (1008), after a moment, or
-    whoever floods would be back at once.
+    small the frames are, others have their turn. Nothing is read meanwhile, nor while too many others are amid a large
+    message (`LargeMessages`). Fragments that come too fast are parsed more slowly; pings and pongs, which nobody needs
+    in such numbers, end the connection (1008), after a moment, or whoever floods would be back at once.
     """
 
+    large: ClassVar[LargeMessages] = LargeMessages()
     _abort_timer: asyncio.TimerHandle | None = None
     _turn: asyncio.Handle | None = None  # when the next piece is parsed
+    _begun = False  # the first piece was parsed, in which the address stands
     is_flood = False  # nothing more is read
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -233,9 +242,12 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
         an answer forever.
         """
         self._turn = None
-        if self._unparsed and not self._waits:
+        if self._unparsed and not self._waits and self._may_grow:
             piece = bytes(self._unparsed[:_PIECE])
             del self._unparsed[:_PIECE]
+            if not self._begun:
+                self._begun = True
+                self.conn.max_size = self.config.ws_max_size * self.large.times_in(piece)
             super().data_received(piece)
             if self.conn.handshake_exc is not None and not self.handshake_initiated:
                 self.transport.write(_BAD_REQUEST)
@@ -246,6 +258,16 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
     def _waits(self) -> bool:
         """True if the application has to act first: accept the client, or take a message."""
         return self.read_paused or (self.handshake_initiated and not self.handshake_complete)
+
+    @property
+    def _is_large(self) -> bool:
+        """True if what is here of a message is more than usual."""
+        here = len(self.conn.reader.buffer) + sum(map(len, self.frames))
+        return here > self.config.ws_max_size + _PIECE  # of the next one, perhaps
+
+    @property
+    def _may_grow(self) -> bool:
+        return not self._is_large or self.large.admits(self)
 
     def _go_on(self) -> None:
         """Read, or parse the data that is here, when it is time."""
@@ -260,10 +282,13 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
             return
         self.transport.pause_reading()
         if self._turn is None and not self._waits:
-            self._turn = self.loop.call_later(debt_s, self._parse) if debt_s else self.loop.call_soon(self._parse)
+            wait_s = debt_s if self._may_grow else max(debt_s, _ROOM_S)
+            self._turn = self.loop.call_later(wait_s, self._parse) if wait_s else self.loop.call_soon(self._parse)
 
     async def receive(self) -> Any:
-        """Give the application a message: the next one may come."""
+        """Give the application a message: it is done with the last one, and the next one may come."""
+        if self.queue.empty() and not self._is_large:
+            self.large.done(self)
         message = await super().receive()
         self._go_on()
         return message
@@ -275,6 +300,7 @@ class BoundedWebSockets(WebSocketsSansIOProtocol):
             if timer is not None:
                 timer.cancel()
         self._unparsed.clear()
+        self.large.done(self)
         self.conn.parser.close()
         self.conn.parser_exc = None
 

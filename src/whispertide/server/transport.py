@@ -1,6 +1,5 @@
 """What a connection needs of whatever carries it: messages to and from one client."""
 
-from collections.abc import Iterator
 from typing import Protocol
 
 
@@ -27,12 +26,3 @@ class Transport(Protocol):
 
     async def close(self, code: int, reason: str) -> None:
         """Close; nothing is sent afterwards."""
-
-
-def pieces_of(message: str | bytes, size: int) -> Iterator[str | bytes]:
-    """Split a message into the pieces that a protocol takes (`WireProtocol.piece`)."""
-    if not size or isinstance(message, str) or len(message) <= size:
-        yield message
-        return
-    for at in range(0, len(message), size):
-        yield message[at : at + size]

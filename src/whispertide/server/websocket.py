@@ -99,7 +99,7 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
     access.authenticator.spend(admitted.once)
     with access.connected(admitted.owner, address):
         await socket.accept(conversation.subprotocol)
-        transport = _WebSocketTransport(socket, hub.options.limits.message)
+        transport = _WebSocketTransport(socket, protocol.times * hub.options.limits.message)
         party = party_of(address)
         if others:
             await serve_channels(hub, (conversation, *others), transport, admitted.owner, party)

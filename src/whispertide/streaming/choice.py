@@ -45,12 +45,14 @@ def _follows(seconds_of: str, per_s: int) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One of the things that can be chosen on an axis of a recipe. `kind` is its name there.
+    """One of the things that can be chosen on an axis of a recipe. `kind` is its name there, and `ignores` names the
+    decode options that it has no use for.
 
     Raises `OptionError` for a value of the wrong type or out of range.
     """
 
     kind: ClassVar[str]
+    ignores: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         self.check()

@@ -142,12 +142,36 @@ def test_silence_that_ends_a_turn() -> None:
     }
 
 
-def test_speech_started_is_for_the_models_that_have_it() -> None:
-    start = SpeechStart(0, 16_000, 8_000)
-    assert list(AssemblyAIProtocol(opening(sample_rate="16000")).events([start])) == []
-    talk = stream(speech_model="u3-rt-pro")
-    talk._perform(talk.protocol.events([start]))
+U3 = ["u3-rt-pro", "u3-pro", "u3-rt-pro-beta-1", "universal-3-5-pro", "universal-3-6", "universal-3-6-pro"]
+
+
+@each_row("model", U3)
+def test_speech_started_is_for_the_models_that_have_it(model: str) -> None:
+    """Their message sequence: for each turn of Universal-3, of whatever version; its SDK has these names."""
+    talk = stream(speech_model=model)
+    talk._perform(talk.protocol.events([SpeechStart(0, 16_000, 8_000)]))
     assert talk.json() == [{"type": "SpeechStarted", "timestamp": 500}]
+
+
+@each_row("model", ["", "universal-streaming-english", "universal-streaming-multilingual", "whisper-rt", "nano.en"])
+def test_universal_streaming_goes_straight_to_the_turn(model: str) -> None:
+    talk = stream(speech_model=model)
+    talk._perform(talk.protocol.events([SpeechStart(0, 16_000, 8_000)]))
+    assert talk.json() == []
+
+
+def test_speech_started_comes_once_for_a_turn_and_before_it() -> None:
+    """A turn may go on after a pause, and one without words, such as a cough, is told like any."""
+    talk = stream(speech_model="u3-rt-pro")
+    tell = talk.protocol.events
+    talk._perform(tell([SpeechStart(0, 16_000, 8_000), Hypothesis(1, 16_000, (Word(" I", 8_000, 9_000),))]))
+    talk._perform(tell([TurnEnd(2, 20_000, 18_000, eager=True), SpeechStart(3, 24_000, 22_000)]))
+    talk._perform(tell([Confirmed(4, 32_000, (Word(" I", 8_000, 9_000),)), TurnEnd(5, 32_000, 30_000)]))
+    talk._perform(tell([SpeechStart(6, 48_000, 40_000), TurnEnd(7, 56_000, 50_000)]))
+    talk._perform(tell([SpeechStart(8, 64_000, 60_000)]))
+    kinds = [(reply["type"], reply.get("timestamp")) for reply in talk.json()]
+    turn = ("Turn", None)
+    assert kinds == [("SpeechStarted", 500), turn, turn, ("SpeechStarted", 2500), ("SpeechStarted", 3750)]
 
 
 @each_row(
@@ -159,6 +183,10 @@ def test_speech_started_is_for_the_models_that_have_it() -> None:
         {"language_code": "tlh"},
         {"keyterms_prompt": "[1]"},
         {"min_turn_silence": "inf"},
+        {"inactivity_timeout": "4"},
+        {"inactivity_timeout": "3601"},
+        {"inactivity_timeout": "7.5"},
+        {"inactivity_timeout": "0"},
     ],
 )
 def test_impossible_addresses_are_refused(query: dict[str, str]) -> None:
@@ -232,3 +260,23 @@ def test_a_session_that_gets_too_long_ends_as_theirs_does() -> None:
     assert [message["warning"] for message in talk.json("Warning")] == ["that was long"]
     assert talk.json()[-1] == {"type": "Error", "error_code": 3008, "error": "that was long"}
     assert talk.close == Close(3008, "too_long")
+
+
+def test_a_session_is_terminated_where_nothing_comes_for_as_long_as_its_client_said() -> None:
+    """As if the client had asked for the end: the rest of the words, both durations, and a close that is no error."""
+    talk = stream(said(3), inactivity_timeout="5")
+    assert talk.protocol.idle_s == 5
+    talk.send(bytes(64_000))
+    talk.run()
+    talk.silent()
+    talk.run()
+    assert [turn["transcript"] for turn in ended(talk)] == [talk.text]
+    assert talk.json()[-1] == {"type": "Termination", "audio_duration_seconds": 2, "session_duration_seconds": 2}
+    assert talk.close == Close(1000)
+    assert talk.json("Warning") == talk.json("Error") == []
+
+
+def test_a_client_that_names_no_time_is_told_of_the_servers() -> None:
+    talk = stream(inactivity_timeout="")
+    assert talk.protocol.idle_s is None
+    assert not talk.protocol.idle()

@@ -1,5 +1,7 @@
 """OpenAI Realtime transcription, event by event, in the current and the older shape."""
 
+import base64
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -314,3 +316,25 @@ def test_a_session_that_gets_too_long_ends_as_theirs_does() -> None:
     assert " ".join(completed(talk)) == talk.text != ""
     assert (talk.json()[-1]["type"], errors(talk)[-1]["code"]) == ("error", "session_expired")
     assert talk.close == Close(1001, "that was long")
+
+
+# --- long appends -----------------------------------------------------------------------------------------------------
+
+
+def test_a_long_append_is_taken_in_parts_and_is_the_same_audio() -> None:
+    raw = bytes(range(256)) * 600
+    audio = base64.b64encode(raw).decode()
+    message = json.dumps({"audio": audio, "event_id": "e1", "type": "input_audio_buffer.append"})
+    parts = [json.loads(part) for part in connect().protocol.pieces(message)]
+    assert len(parts) == 5
+    assert {(part["type"], part["event_id"]) for part in parts} == {("input_audio_buffer.append", "e1")}
+    assert b"".join(base64.b64decode(part["audio"], validate=True) for part in parts) == raw
+
+
+@pytest.mark.parametrize("audio", ["A" * 60_000 + "!", "AA==" + "A" * 60_000, ["A"] * 1000, None])
+def test_nothing_is_taken_of_a_long_append_that_cannot_be_used(audio: Any) -> None:
+    message = json.dumps({"type": "input_audio_buffer.append", "audio": audio, "event_id": "e1" * 30_000})
+    talk = connect()
+    talk.send(*talk.protocol.pieces(message))
+    assert len(errors(talk)) == 1
+    assert talk.session is None

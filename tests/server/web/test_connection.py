@@ -24,7 +24,7 @@ HELD = """import("/socket.js").then(({ LiveSession }) => {
     },
     whyRefused: async () => (asked++, { kind: "unreachable" }),
   };
-  window.session = new LiveSession(server, {});
+  window.session = new LiveSession(server, () => ({}));
   window.tell = (message) => sockets.at(-1).onmessage({ data: JSON.stringify(message) });
   window.stand = () => {
     sockets.at(-1).readyState = 1;

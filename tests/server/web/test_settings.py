@@ -3,6 +3,9 @@
 import json
 import struct
 from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
 
 from headless_chromium import SLOW_IN_CHROMIUM, Page
 from served import KnowingModel, OfflineModel, keyed, limited, multilingual
@@ -98,6 +101,36 @@ def test_language_task_and_prompt(browser: Page) -> None:
         start_anew(browser)
     heard = small.offline.offline_options[-1]
     assert (heard.language, heard.task, heard.prompt) == (None, "translate", "Ebbe, Flut")
+
+
+@pytest.mark.parametrize("look", ["#settings-open", "#record", None])
+def test_a_server_that_starts_again_with_other_models_offers_those(look: str | None, browser: Page) -> None:
+    """Where somebody looks, where a recording begins, and where one goes on."""
+    with serving(model={"one": OfflineModel(), "two": OfflineModel()}) as address:
+        browser.go(address)
+        browser.wait(f"{STATE} === 'ready'")
+        choose(browser, "model", "two")
+        if look is None:
+            browser.click("#record")
+            browser.wait(f"{STATE} === 'live'")
+    with serving(model={"three": OfflineModel()}, port=urlsplit(address).port or 0):
+        if look is not None:
+            browser.click(look)
+        browser.wait("document.querySelector('[name=model]').value === 'three'")
+        assert offered(browser, "model") == ["three"]
+        browser.wait(f"{STATE} === '{'ready' if look == '#settings-open' else 'live'}'")
+        assert browser.evaluate("document.getElementById('status-text').textContent") in ("Ready · three", "Listening")
+        browser.evaluate("document.getElementById('settings').close()")
+        start_anew(browser)
+
+
+def test_what_somebody_fills_in_stays_where_the_server_has_nothing_new(tab: Page) -> None:
+    tab.evaluate("document.querySelector('[name=prompt]').value = 'half a sent'")
+    tab.click("#settings-open")
+    tab.wait("document.getElementById('settings').open")
+    tab.evaluate("import('/server.js').then(({ Server }) => new Server(() => '').hello())")  # ours came before it
+    assert tab.evaluate("document.querySelector('[name=prompt]').value") == "half a sent"
+    tab.evaluate("document.getElementById('settings').close()")
 
 
 def test_languages_and_key_terms(browser: Page) -> None:

@@ -68,6 +68,7 @@ class Stable(Choice):
     overlaps: ClassVar[bool] = False
     forces: ClassVar[bool] = True
     searches: ClassVar[tuple[str, ...]] = ("greedy", "beam")
+    ignores: ClassVar[tuple[str, ...]] = ("prompt", "max_tokens")  # its rounds go on with a text: see `most_tokens`
 
     confirm_s: float = setting(
         0.3, "a word is confirmed when it has been found for this long", least=0, most=CHUNK_SECONDS

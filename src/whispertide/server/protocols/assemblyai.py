@@ -22,12 +22,14 @@ _INVALID = 3006
 _DONE = frozenset(
     {"encoding", "sample_rate", "speech_model", "prompt", "keyterms_prompt", "language_code", "language_codes"}
     | {"min_turn_silence", "min_end_of_turn_silence_when_confident", "format_turns"}
-    | {"continuous_partials", "include_partial_turns"}
+    | {"continuous_partials", "include_partial_turns", "inactivity_timeout"}
 )
 _VOICES = frozenset({"speaker_labels", "max_speakers"})  # where there is a network for them
 _LISTS = frozenset({"keyterms_prompt", "language_codes"})
 _DONE_LATER = frozenset({"type", "prompt", "keyterms_prompt", "language_code", "language_codes", "format_turns"})
 DEFAULT_LIMIT_S = 3 * 60 * 60.0
+_IDLE_S = (5, 3600)
+_TELLING = ("u3", "universal-3")  # what the names of the models begin with that send `SpeechStarted`
 
 
 class AssemblyAIProtocol(base.WireProtocol):
@@ -45,7 +47,9 @@ class AssemblyAIProtocol(base.WireProtocol):
         rate = messages.whole(query, "sample_rate", SAMPLE_RATE)
         self._audio = messages.audio_input(_ENCODINGS[encoding], rate=rate)
         self._settings = self._read_settings(query)
-        self._tells_speech = "u3" in query.get("speech_model", "")  # only these models send `SpeechStarted`
+        self.idle_s = _idle_s(query)
+        self._tells_speech = query.get("speech_model", "").startswith(_TELLING)
+        self._speaks = False  # somebody, in the open turn, and the client knows
         self._turn = 0
         self._words: list[Word] = []
         self._guess: tuple[Word, ...] = ()
@@ -85,13 +89,20 @@ class AssemblyAIProtocol(base.WireProtocol):
                 changes = self._changes(data)
                 return (*([base.Configure(changes)] if changes else ()), *_warning(data, _DONE_LATER))
             case "Terminate":
-                self._ending = True
-                return (*self._rest(), base.Finish())
+                return self._finish()
             case kind:
                 raise base.ProtocolError(
                     "expected a type among KeepAlive, ForceEndpoint, UpdateConfiguration, Terminate; "
                     f"got {messages.abbreviate(kind)}"
                 )
+
+    def idle(self) -> base.Actions:
+        """End as after a `Terminate` if the client asked for an end after so much silence."""
+        return self._finish() if self.idle_s is not None else ()
+
+    def _finish(self) -> base.Actions:
+        self._ending = True
+        return (*self._rest(), base.Finish())
 
     def _rest(self) -> base.Actions:
         return messages.audio_actions(self._audio.drain())
@@ -106,8 +117,8 @@ class AssemblyAIProtocol(base.WireProtocol):
                 changed = True
             elif isinstance(event, Hypothesis):
                 self._guess, changed = event.words, True
-            elif isinstance(event, SpeechStart) and self._tells_speech:
-                actions.append(messages.reply(type="SpeechStarted", timestamp=messages.milliseconds(event.start)))
+            elif isinstance(event, SpeechStart):
+                actions += self._speech(event.start)
             elif isinstance(event, TurnEnd) and not event.eager:
                 actions += self._end_turn()
                 changed = False
@@ -129,12 +140,19 @@ class AssemblyAIProtocol(base.WireProtocol):
             return (messages.reply(type="Warning", warning_code=_INVALID, warning=problem.message),)
         last = self._end_turn()
         if problem.kind == "shutdown":
-            return (*last, self._termination(), base.Close(1001))
+            return (*last, self._termination())
         return (*last, *self._failure(problem))
+
+    def _speech(self, start: int) -> list[base.Action]:
+        """Send once in a turn that somebody speaks: it may go on after a pause."""
+        if self._speaks or not self._tells_speech:
+            return []
+        self._speaks = True
+        return [messages.reply(type="SpeechStarted", timestamp=messages.milliseconds(start))]
 
     def _end_turn(self) -> list[base.Action]:
         """End the turn; one without words, such as a cough, is left out."""
-        self._guess = ()
+        self._guess, self._speaks = (), False
         if not self._words:
             return []
         turn = self._say_turn(end_of_turn=True)
@@ -195,6 +213,14 @@ class AssemblyAIProtocol(base.WireProtocol):
         if len(codes) > 1:
             changes["languages"] = messages.languages(codes, self.opening.server)
         return changes
+
+
+def _idle_s(query: Mapping[str, str]) -> float | None:
+    value = messages.number(query, "inactivity_timeout")
+    least, most = _IDLE_S
+    if value is not None and not (least <= value <= most and value == int(value)):
+        raise base.ProtocolError(f"expected inactivity_timeout as whole seconds from {least} to {most}; got {value:g}")
+    return value
 
 
 def _warning(values: Mapping[str, Any], done: Collection[str]) -> base.Actions:

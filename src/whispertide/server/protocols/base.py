@@ -12,6 +12,7 @@ the server performs its actions in order and calls it back, always from one thre
     accepted(n)     n samples (16 kHz) of this session's audio are safe: called before events and once a second
     processed(n)    n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
     problem(p)      something is wrong; a fatal problem closes the connection after what this returns
+    idle()          nothing came for as long as the other side may say nothing
     closed()        the other side will send nothing more
 
 At most one session is open at a time. It ends with its `End` event (after `Finish`), with a fatal `Error` event or
@@ -20,7 +21,7 @@ at once, the server keeps their order.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
@@ -244,7 +245,7 @@ class Close:
 Action = Start | Resume | Configure | Audio | Flush | Clear | Finish | Abandon | Ack | Reply | Close
 Actions = Sequence[Action]
 
-# Close codes of RFC 6455, section 7.4.1, and 4000-4999 for what it has no code for
+# Close codes of RFC 6455, section 7.4.1, and of its registry, and 4000-4999 for what they have no code for
 CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
     {
         "bad_request": 1007,
@@ -258,7 +259,7 @@ CLOSE_CODES: Mapping[ProblemKind, int] = MappingProxyType(
         "too_long": 4008,
         "too_slow": 4009,
         "idle": 4000,
-        "shutdown": 1001,
+        "shutdown": 1012,  # not 1001, which some libraries take for a normal end: their clients would not come back
         "internal": 1011,
         "taken_over": 4001,
         "not_durable": 1011,  # never fatal
@@ -273,10 +274,10 @@ class WireProtocol(ABC):
 
     name        in metrics and logs
     single      parameters of the address that have one value: a client that gives several is refused
-    idle_s      how long the other side may say nothing before the connection is closed with an "idle" problem;
-                None = the server's own limit
+    idle_s      how long the other side may say nothing, if that is less than the server's own limit (see `idle`)
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
     subprotocol the WebSocket subprotocol to accept, of those that were offered
+    times       how many times the usual limit a message may have: 15 MiB of audio at once, in base64, are 20 MiB
     piece       bytes of a binary message that it takes at once, where that may be cut anywhere; 0: it takes the whole
     fruitless   how many events of the last message led to no action and were no audio, where a message can hold
                 several: they count against the rate
@@ -284,8 +285,9 @@ class WireProtocol(ABC):
 
     name: ClassVar[str]
     single: ClassVar[frozenset[str]] = frozenset()
-    idle_s: ClassVar[float | None] = None
+    idle_s: float | None = None
     resumable: ClassVar[bool] = False
+    times: ClassVar[int] = 1
     subprotocol: str | None = None
     fruitless: int = 0
 
@@ -293,6 +295,15 @@ class WireProtocol(ABC):
     def piece(self) -> int:
         """The size of a piece (see above). It may change with the next message."""
         return 0
+
+    def pieces(self, message: str | bytes) -> Iterator[str | bytes]:
+        """Split a message into what is taken at once: the next piece is taken when there is room for it."""
+        size = self.piece
+        if not size or isinstance(message, str) or len(message) <= size:
+            yield message
+            return
+        for at in range(0, len(message), size):
+            yield message[at : at + size]
 
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""
@@ -357,6 +368,12 @@ class WireProtocol(ABC):
 
     def problem(self, problem: Problem) -> Actions:
         """Tell the client. After a fatal problem the server closes with `CLOSE_CODES` unless this returns `Close`."""
+        return ()
+
+    def idle(self) -> Actions:
+        """Called when nothing came for too long: end the conversation. For nothing the server closes it, with an "idle"
+        problem.
+        """
         return ()
 
     def closed(self) -> Actions:

@@ -9,10 +9,9 @@ An item is an utterance if the server detects turns, otherwise what lies between
 the first audio, so that the settings which a client sends first can still shape it.
 """
 
-import base64
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from whispertide.errors import OptionError
 from whispertide.events import Confirmed, End, Error, Event, SpeechStart, SpeechStop, TurnEnd
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
+from whispertide.server.protocols.openai_appends import APPEND, audio_of, in_parts
 from whispertide.server.protocols.openai_session import RealtimeSession, default_session
 from whispertide.types import Word, seconds
 
@@ -54,6 +54,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
     name: ClassVar[str] = "openai-realtime"
     single: ClassVar[frozenset[str]] = frozenset({"model", "intent"})
+    times: ClassVar[int] = 21
 
     def __init__(self, opening: base.Opening) -> None:
         super().__init__(opening)
@@ -80,6 +81,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
+    def pieces(self, message: str | bytes) -> Iterator[str | bytes]:
+        return in_parts(message)
+
     def receive(self, message: str | bytes) -> base.Actions:
         """Take one client event. One that cannot be used is answered by an `error` event that names it."""
         try:
@@ -96,7 +100,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         handlers: dict[str, Callable[[Mapping[str, Any]], base.Actions]] = {
             "session.update": self._update,
             "transcription_session.update": self._update,
-            "input_audio_buffer.append": self._append,
+            APPEND: self._append,
             "input_audio_buffer.commit": self._commit,
             "input_audio_buffer.clear": self._clear,
         }
@@ -129,14 +133,7 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return (*actions, self._say(kind, session=self._describe()))
 
     def _append(self, data: Mapping[str, Any]) -> base.Actions:
-        audio = data.get("audio")
-        if not isinstance(audio, str):
-            raise base.ProtocolError(f"expected audio as base64 text; got {messages.abbreviate(audio)}")
-        try:
-            # Strictly: characters that are not base64 would otherwise be skipped in silence.
-            raw = base64.b64decode(audio, validate=True)
-        except ValueError as error:
-            raise base.ProtocolError(f"expected audio as base64 text; got something else ({error})") from error
+        raw = audio_of(data)
         actions: list[base.Action] = self._start()
         samples = self._audio.feed(raw)
         self._uncommitted += len(samples)

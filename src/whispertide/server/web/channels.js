@@ -40,6 +40,7 @@ export class ChannelSessions extends EventTarget {
 
   #follow(session, channel) {
     session.addEventListener("state", ({ detail: { problem } }) => this.#become(problem));
+    session.addEventListener("hello", ({ detail }) => this.#tell("hello", detail));
     session.addEventListener("event", ({ detail }) => this.#tell("event", spokenBy(detail, channel)));
     session.addEventListener("forget", () => this.#tell("forget", { channel }));
     session.addEventListener("unshared", () => this.#tell("unshared"));

@@ -10,7 +10,7 @@ import { Menu } from "./menu.js";
 import { askForMicrophone, askForSharedSound, canShareSound, Capture, keepAwake } from "./microphone.js";
 import { lengthOf, Player } from "./player.js";
 import { Problem } from "./problems.js";
-import { $, big, gauges, notice, on, settings, showCaution, showClock, showReady, showRunning, showTools, status } from "./screen.js";
+import { $, big, gauges, meet, notice, on, settings, showClock, showReady, showRunning, showTools, status } from "./screen.js";
 import { Server } from "./server.js";
 import { Share } from "./share.js";
 import { listenForShortcuts } from "./shortcuts.js";
@@ -57,9 +57,8 @@ const share = new Share($("share"), server, {
 async function greet() {
   if (!running) status.show("connecting", "Connecting");
   try {
-    settings.offer(await server.hello());
+    meet(await server.hello());
     notice.show(null);
-    showCaution();
     if (!running) showReady();
     return true;
   } catch (problem) {
@@ -87,8 +86,7 @@ async function record(source) {
     const stream = await (source === "tab" ? askForSharedSound() : askForMicrophone(settings.microphone, apart));
     if (running !== recording) return stream.getTracks().forEach((track) => track.stop()); // stopped before the answer
     settings.offerMicrophones();
-    const onSamples = (channels) => heard(recording, channels);
-    recording.capture = new Capture(stream, { apart, onSamples, onEnd: () => gone(recording) });
+    recording.capture = new Capture(stream, { apart, onSamples: (channels) => heard(recording, channels), onEnd: () => gone(recording) });
     open(recording, apart);
     await recording.capture.start();
     await stayAwake(recording);
@@ -178,8 +176,9 @@ function begin(recording, { model, recipe, language }) {
 }
 
 function open(recording, apart = 1) {
-  const session = apart > 1 ? new ChannelSessions(server, settings.apart, apart) : new LiveSession(server, settings.live);
+  const session = apart > 1 ? new ChannelSessions(server, () => settings.apart, apart) : new LiveSession(server, () => settings.live);
   recording.session = session;
+  session.addEventListener("hello", ({ detail }) => meet(detail));
   session.addEventListener("state", ({ detail }) => changed(recording, detail));
   session.addEventListener("event", ({ detail }) => take(detail, recording));
   session.addEventListener("forget", ({ detail }) => captions.endTurn(detail?.channel));
@@ -354,6 +353,7 @@ on("copy", copy);
 on("clear", clear);
 on("settings-open", () => {
   settings.offerMicrophones();
+  server.hello().then(meet).then(() => running || showReady(), () => {}); // it may have been started anew
   $("settings").showModal();
 });
 on("share-show", () => share.show());

@@ -30,12 +30,19 @@ const caution = new Caution({
   close: $("caution-close"),
 });
 
+/** Offer what the server has, where that is new: a form that somebody fills in stays as it is. */
+export function meet(hello) {
+  if (JSON.stringify(hello) === JSON.stringify(settings.hello)) return;
+  settings.offer(hello);
+  showCaution();
+}
+
 export function showReady() {
   status.ready(settings.start.model);
 }
 
 /** What the chosen model's maker warns of, as the server tells it. */
-export function showCaution() {
+function showCaution() {
   caution.show(settings.model, settings.hello.models);
 }
 

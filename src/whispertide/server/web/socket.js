@@ -17,8 +17,8 @@ const SILENT_MS = 20000; // audio goes out and nothing comes back: the connectio
 const ACK_MS = 1000;
 const TICK_MS = 100;
 
-/** Says "state" (connecting, live, away, finishing, ended, failed), "event" (one event), "forget" (the guess is void) and
- *  "unshared" (viewers can no longer read the captions). */
+/** Says "state" (connecting, live, away, finishing, ended, failed), "hello" (what the server offers, which may be another),
+ *  "event" (one event), "forget" (the guess is void) and "unshared" (viewers can no longer read the captions). */
 export class LiveSession extends EventTarget {
   state = "connecting";
   backlog = new Backlog();
@@ -44,7 +44,7 @@ export class LiveSession extends EventTarget {
   #retry = null;
   #deadline = null; // until when a connection is to have the session
 
-  /** `server` is where to connect to; `settings` are the fields of the start message. */
+  /** `server` is where to connect to; `settings` gives the fields of the start message, after a "hello". */
   constructor(server, settings) {
     super();
     this.#server = server;
@@ -95,7 +95,6 @@ export class LiveSession extends EventTarget {
       opened = true;
       this.#greeted = true;
       this.#heardAt = performance.now();
-      if (!this.#id) this.#say({ type: "start", rate: RATE, channels: 1, format: "s16le", ...this.#settings });
     };
     socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(data));
     socket.onclose = () => socket === this.#socket && this.#lost(opened);
@@ -146,6 +145,8 @@ export class LiveSession extends EventTarget {
     this.#heardAt = performance.now();
     if ("seq" in message && "at" in message) return this.#event(message);
     switch (message.type) {
+      case "hello":
+        return this.#meet(message);
       case "session":
         return this.#stand(message);
       case "received":
@@ -154,6 +155,11 @@ export class LiveSession extends EventTarget {
       case "problem":
         return this.#problem(message);
     }
+  }
+
+  #meet(hello) {
+    this.dispatchEvent(new CustomEvent("hello", { detail: hello }));
+    if (!this.#id) this.#say({ type: "start", rate: RATE, channels: 1, format: "s16le", ...this.#settings() });
   }
 
   #stand(message) {
