@@ -164,7 +164,7 @@ async def _ready(hub: Hub, _: Request) -> Response:
         "journal cannot be written": _journal_fails(hub),
         "stalled": hub.stalled,
         "full": hub.places.full,
-        "overloaded": hub.load.overloaded,
+        "overloaded": hub.overloaded,
     }
     for reason, holds in reasons.items():
         if holds:
