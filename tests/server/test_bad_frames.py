@@ -111,9 +111,9 @@ def test_a_body_that_turns_into_nonsense_after_its_answer() -> None:
 
 def long_head(where: str, length: int) -> dict[str, Any]:
     """What makes an address, or a header, so long."""
-    path = "/ws?x="
+    path = "/ws?prompt="
     if where == "address":
-        return {"query": f"?x={'y' * (length - len(path))}"}
+        return {"query": f"?prompt={'y' * (length - len(path))}"}
     return {"additional_headers": {"Cookie": "y" * (length - len("Cookie"))}}
 
 

@@ -135,6 +135,18 @@ def test_what_has_one_value_is_not_given_two(name: str) -> None:
         NativeProtocol(opening(**twice))
 
 
+@pytest.mark.parametrize("name", ["lang", "sample_rate", "changes", "strict_model"])
+def test_a_parameter_that_is_none_is_refused_like_a_field(name: str) -> None:
+    """A slip of the pen, such as `lang` for `language`, had no effect and no answer."""
+    with pytest.raises(ProtocolError, match=f"expected parameters among .*language.*; got {name}"):
+        NativeProtocol(opening(**{name: "1"}))
+
+
+@pytest.mark.parametrize("name", ["api_key", "token", "key"])
+def test_a_key_in_the_address_is_no_setting(name: str) -> None:
+    assert NativeProtocol(opening(**{name: "a key"})).opened()
+
+
 @each_row(("text", "vad"), [("off", False), ("0", False), ("No", False), ("true", True), ("on", True)])
 def test_switches_in_the_address(text: str, vad: bool) -> None:
     protocol = NativeProtocol(opening(vad=text))

@@ -80,6 +80,31 @@ def test_a_session_that_its_client_left_is_recorded_up_to_there(tmp_path: Path) 
     assert recording.text.lower().startswith("w0")
 
 
+def test_a_replay_ends_where_its_client_left(tmp_path: Path) -> None:
+    """The end of a session would confirm words that this one never got."""
+
+    async def run() -> None:
+        async with served(replace(limited(resume_s=0), record=tmp_path)) as (server, hub):
+            async with client(server) as one:
+                await one.send({"type": "start", "changes": {"step_s": 0.4}})
+                for _ in range(6):
+                    await one.send(SILENCE)
+                    await asyncio.sleep(0.02)
+                await one.until("confirmed")
+            async with asyncio.timeout(60):
+                while hub.sessions:
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+    recording = read_recording(find_recordings([tmp_path])[0])
+    assert recording.text
+    said = replay_recording(recording, KnowingModel(), gate=make_gate(WORDS))  # type: ignore[arg-type]
+    assert said.text == recording.text
+    other = get_recipe("whisper-streaming").replace(step_s=3)
+    all_of_it = replay_recording(recording, KnowingModel(), other, gate=make_gate(WORDS))  # type: ignore[arg-type]
+    assert len(all_of_it.text) > len(said.text), "another recipe has no such end: it says all that was spoken"
+
+
 def test_a_server_that_records_nothing_makes_no_folder(tmp_path: Path) -> None:
     async def run() -> None:
         async with served(replace(limited(), record=tmp_path)) as (server, _), client(server) as one:

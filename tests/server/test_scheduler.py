@@ -260,11 +260,29 @@ async def test_under_load_quality_falls_and_no_word_is_lost() -> None:
 
 
 async def test_an_overloaded_server_says_so() -> None:
-    async with served(limited()) as (server, hub), client(server) as one:
+    async with served(limited()) as (server, hub), client(server) as speaker, client(server) as one:
+        await speaker.send({"type": "start"})
+        await speaker.until("session")
         hub.load.pressure = 1e6  # falls by a tenth with every idle moment
         await one.send(SILENCE)
         assert await one.rest() == 1013
         assert one.said("problem")[0]["kind"] == "overloaded"
+
+
+async def test_a_server_without_a_speaker_is_not_overloaded() -> None:
+    """Late rounds of sessions that are over, or whose client is gone, are nobody's to protect from another session."""
+    async with served(limited()) as (server, hub):
+        async with client(server) as gone:
+            await gone.send(SILENCE)
+            await gone.until("received")
+        while not all(live.is_parked for live in hub.sessions.values()):
+            await asyncio.sleep(0.01)
+        hub.load.pressure = 1e6
+        assert not hub.overloaded
+        async with client(server) as one:
+            await one.send(SILENCE)
+            await one.until("session")
+            assert hub.overloaded
 
 
 def held_sessions(monkeypatch: pytest.MonkeyPatch, owners: str) -> tuple[list[LiveSession], list[str], threading.Event]:

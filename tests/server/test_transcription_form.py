@@ -99,7 +99,7 @@ def test_a_temperature_is_the_only_one() -> None:
     ("fields", "said"),
     [
         ({"response_format": "docx"}, "response_format"),
-        ({"timestamp_granularities": "letter"}, "word, segment"),
+        ({"timestamp_granularities": "letter"}, "word, segment; got letter"),
         ({"temperature": "1.5"}, "between 0 and 1"),
         ({"speakers": "-1"}, "speakers"),
         ({"speakers": "0", "response_format": "diarized_json"}, "speakers"),

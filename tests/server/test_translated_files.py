@@ -120,8 +120,8 @@ async def test_no_thread_waits_for_a_translator() -> None:
     [
         (True, {"translate_to": "it"}, "expected a language among fr, de on this server; got 'it'"),
         (True, {"translate_to": "Elvish"}, "Elvish"),
-        (False, {"translate_to": "fr"}, "expected no translation on this server; got 'fr'"),
-        (False, {"correct": "true"}, "expected no corrections"),
+        (False, {"translate_to": "fr"}, "got 'fr': leave out translate_to, or start the server with --translate-to"),
+        (False, {"correct": "true"}, "expected no corrections on this server: leave out correct, or start"),
     ],
 )
 async def test_what_a_server_does_not_offer_is_refused(offers: bool, fields: dict[str, str], told: str) -> None:

@@ -98,7 +98,7 @@ def make_app(hub: Hub) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[Middleware(_Headers), Middleware(_OneLength), _pages(hub.options.access.origins)],
-        exception_handlers={HttpError: answer_error, HTTPException: answer_plain},
+        exception_handlers={HttpError: answer_error, HTTPException: partial(answer_plain, sockets=PROTOCOLS)},
     )
 
 
@@ -178,7 +178,7 @@ async def _ready(hub: Hub, _: Request) -> Response:
         "journal cannot be written": _journal_fails(hub),
         "stalled": hub.stalled,
         "full": hub.places.full,
-        "overloaded": hub.load.overloaded,
+        "overloaded": hub.overloaded,
     }
     for reason, holds in reasons.items():
         if holds:

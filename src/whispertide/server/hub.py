@@ -130,7 +130,7 @@ class Hub:
         `limit_s` is how long this client's may get, if that is less than any may.
         """
         self._admit(owner)
-        if self.load.overloaded:
+        if self.overloaded:
             raise self.places.refusal("overloaded", "the open sessions use all computing time; try later")
         if settings.strict_model and settings.model is not None and settings.model not in self.models:
             known = ", ".join(self.models)
@@ -289,6 +289,13 @@ class Hub:
         self._follow(live)
         self.park(live)
         self.scheduler.wake(live)
+
+    @property
+    def overloaded(self) -> bool:
+        """True if there is no room for another session: rounds are late, and it would keep workers from sessions that
+        somebody speaks.
+        """
+        return self.load.overloaded and any(not live.is_parked for live in self.sessions.values())
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -263,7 +263,8 @@ class _Replay:
             if not self.session.ended:
                 self._carry_out(name, value)
         self._push(at, len(self.recording.samples))
-        if not self.session.ended:
+        # A recorded session that its client left has no end, which would confirm more.
+        if not self.faithful and not self.session.ended:
             self.events += self.session.finish()
         rounds = {event.stats.round_id for event in self.events if isinstance(event, Confirmed)}
         return Replay(tuple(self.events), len(self.recording.samples), max(rounds, default=-1) + 1)

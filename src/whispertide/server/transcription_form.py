@@ -119,7 +119,8 @@ def read_request(form: FormData, task: Task, hub: Hub) -> TranscriptionRequest:
     lists = [value for key in _LISTED for value in form.getlist(key)]
     granularities = frozenset(value for value in lists if isinstance(value, str)) or frozenset({"segment"})
     if not granularities <= set(_GRANULARITIES):
-        raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got others")
+        got = ", ".join(messages.abbreviate(value) for value in sorted(granularities - set(_GRANULARITIES)))
+        raise OptionError(f"expected timestamp_granularities among {', '.join(_GRANULARITIES)}; got {got}")
     several, multichannel = _read_lists(form), messages.switch(texts, "multichannel")
     # Clients name OpenAI's models, so any other name means none.
     asked = base.Settings(

@@ -42,9 +42,12 @@ class Translations:
         """Raise `OptionError` for a translation that clients cannot have here."""
         if settings.translate_to is not None and language_code(settings.translate_to) not in self.languages:
             known = f"a language among {', '.join(self.languages)}" if self.languages else "no translation"
-            raise OptionError(f"expected {known} on this server; got {settings.translate_to!r}")
+            way = "" if self.languages else ": leave out translate_to, or start the server with --translate-to"
+            raise OptionError(f"expected {known} on this server; got {settings.translate_to!r}{way}")
         if settings.correct and not self.corrects:
-            raise OptionError("expected no corrections on this server, which makes none; leave out correct")
+            raise OptionError(
+                "expected no corrections on this server: leave out correct, or start the server with --correct"
+            )
 
     def of(
         self, settings: Settings, options: DecodeOptions, languages: Sequence[str], wake: Callable[[], None]

@@ -29,6 +29,7 @@ RATES = (8_000, 192_000)  # what microphones and sound files have
 _SETTINGS = {item.name for item in fields(base.Settings)} - {"strict_model"}
 _FORMAT = {"rate", "channels", "format"}
 _IN_QUERY = _SETTINGS - {"changes"} | _FORMAT
+_PARAMETERS = _IN_QUERY | {"multichannel", "session", "last_seq"}
 _LISTS = frozenset({"languages", "keyterms"})  # in the address between commas, or repeated
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -37,7 +38,7 @@ class NativeProtocol(base.WireProtocol):
     """One connection of the native protocol."""
 
     name: ClassVar[str] = "native"
-    single: ClassVar[frozenset[str]] = frozenset(_IN_QUERY | {"multichannel", "session", "last_seq"}) - _LISTS
+    single: ClassVar[frozenset[str]] = frozenset(_PARAMETERS) - _LISTS
     resumable: ClassVar[bool] = True
 
     def __init__(self, opening: base.Opening) -> None:
@@ -286,7 +287,10 @@ class NativeProtocol(base.WireProtocol):
         return AudioInput(name, rate=rate, channels=channels, channel=self.opening.channel)
 
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Read settings from the address; other parameters are not ours (an API key, for instance)."""
+        """Read settings from the address, which may have an API key, too."""
+        if unknown := query.keys() - _PARAMETERS - {*messages.KEYS}:
+            names = ", ".join(messages.abbreviate(name) for name in sorted(unknown))
+            raise base.ProtocolError(f"expected parameters among {', '.join(sorted(_PARAMETERS))}; got {names}")
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
         for key in values.keys() & {"rate", "channels", "speakers"}:
             values[key] = _number_in(values[key])
