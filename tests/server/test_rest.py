@@ -357,8 +357,8 @@ async def test_names_of_files_are_not_used() -> None:
         ("GET", "/nothing.html", 404, "nothing is at /nothing.html; got GET"),
         ("POST", "/index.html", 405, "for /index.html; got POST"),
         ("POST", "/inference", 404, "nothing is at /inference; got POST"),
-        ("POST", "/v1/listen", 404, "expected a WebSocket at /v1/listen; got POST. Send files to POST /v1/audio"),
-        ("GET", "/ws", 404, "expected a WebSocket at /ws; got GET"),
+        ("POST", "/v1/listen", 426, "expected a WebSocket at /v1/listen; got POST"),
+        ("GET", "/ws", 426, "expected a WebSocket at /ws; got GET"),
     ],
 )
 async def test_what_is_not_there_is_told_in_openais_shape(method: str, path: str, status: int, told: str) -> None:

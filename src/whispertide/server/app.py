@@ -98,7 +98,7 @@ def make_app(hub: Hub) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[Middleware(_Headers), Middleware(_OneLength), _pages(hub.options.access.origins)],
-        exception_handlers={HttpError: answer_error, HTTPException: partial(answer_plain, sockets=PROTOCOLS)},
+        exception_handlers={HttpError: answer_error, HTTPException: answer_plain},
     )
 
 

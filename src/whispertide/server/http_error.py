@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -46,20 +46,12 @@ async def answer_error(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error.body, error.status, error.headers)
 
 
-async def answer_plain(request: Request, error: Exception, *, sockets: Collection[str] = ()) -> JSONResponse:
-    """Answer a request that the router refuses: an unknown path, or a method that the path does not have.
-
-    `sockets` are the paths of WebSockets.
-    """
+async def answer_plain(request: Request, error: Exception) -> JSONResponse:
+    """Answer a request that the router refuses: an unknown path, or a method that the path does not have."""
     assert isinstance(error, HTTPException)
-    headers, path, way = dict(error.headers or {}), request.url.path, ""
-    if "Allow" in headers:
-        known = f"expected {headers['Allow']} for"
-    elif path in sockets:
-        known, way = "expected a WebSocket at", ". Send files to POST /v1/audio/transcriptions"
-    else:
-        known = "expected a path that is there; nothing is at"
-    refused = HttpError(error.status_code, f"{known} {path}; got {request.method}{way}", headers)
+    headers = dict(error.headers or {})
+    known = f"expected {headers['Allow']} for" if "Allow" in headers else "expected a path that is there; nothing is at"
+    refused = HttpError(error.status_code, f"{known} {request.url.path}; got {request.method}", headers)
     return await answer_error(request, refused)
 
 
