@@ -193,6 +193,6 @@ async def test_a_defect_is_no_normal_end(kind: type[WireProtocol], messages: lis
     model.session = broken  # type: ignore[method-assign]
     hub = Hub({"nano.en": model}, get_recipe("whisper-streaming"), limited(idle_s=1))  # type: ignore[dict-item]
     transport: Any = Unhurried(*messages)
-    protocol = kind(opening(encoding="linear16", sample_rate="16000"))
-    await asyncio.wait_for(Connection(hub, protocol, transport, "").run(), 30)
+    query = {} if kind is NativeProtocol else {"encoding": "linear16", "sample_rate": "16000"}
+    await asyncio.wait_for(Connection(hub, kind(opening(**query)), transport, "").run(), 30)
     assert transport.code == 1011

@@ -303,7 +303,7 @@ def test_what_the_operator_offers_has_to_be_possible() -> None:
         Translations(ScriptedTranslator(knows=("fr",)), ("fr",), corrects=True)
     offered = Translations(ScriptedTranslator(), ("fr",))
     offered.check(Settings(translate_to="fr-CA"))
-    with pytest.raises(OptionError, match="which makes none"):
+    with pytest.raises(OptionError, match="no corrections on this server"):
         offered.check(Settings(correct=True))
     offered.close()
     assert isinstance(offered.translator, ScriptedTranslator)

@@ -378,7 +378,7 @@ async def test_viewers_have_the_last_words_when_the_server_stops() -> None:
             await viewer.until_words(1)
             server.should_exit = True
             code = await viewer.code()
-            assert await speaker.rest() == 1000
+            assert await speaker.rest() == 1012
             assert viewer.words == [word.lower() for word in speaker.text]
             assert not viewer.last["speaking"]
             assert code == 1012

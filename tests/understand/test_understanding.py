@@ -294,7 +294,7 @@ def test_an_interrupt_tells_what_was_heard_and_ends_all_files(folder: Path, monk
     monkeypatch.setattr(Source, "blocks", blocks)
     ended = CliRunner().invoke(app, ["understand", "one.wav", "two.wav", "--model", str(folder)])
     assert ended.exit_code == ExitCode.INTERRUPTED, ended.output
-    assert [line.split()[0] for line in ended.stdout.splitlines()] == ["0.50", "3.75"]
+    assert [line.split()[:2] for line in ended.stdout.splitlines()] == [["one.wav:", "0.50"], ["one.wav:", "3.75"]]
 
 
 def test_where_the_audio_breaks_off_what_was_heard_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ class Teacher:
 
 
 @pytest.fixture
-def speech(tmp_path: Path) -> Shards:
+def speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shards:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
     write_shard(tmp_path, 0, [spoken(0), spoken(1, timed=False)])
     return open_shards([tmp_path])
 

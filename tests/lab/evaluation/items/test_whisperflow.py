@@ -156,7 +156,7 @@ def test_the_same_rounds_are_one_cell_in_three_figures() -> None:
 
 def test_how_many_times_sooner_has_its_spread_over_recordings() -> None:
     runner: Any = ScoringRunner()
-    late = [{"confirmed_s": [2.0, 3.0 + at % 2]} for at in range(20)]
+    late: list[dict[str, Any]] = [{"confirmed_s": [2.0, 3.0 + at % 2]} for at in range(20)]
     made = runner.cell
 
     def cell(recipe: str, *settings: str, **more: Any) -> Any:
