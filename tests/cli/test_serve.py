@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,7 @@ def test_a_process_serves_and_ends_in_good_order(
     process: tuple["subprocess.Popen[str]", str], number: signal.Signals
 ) -> None:
     import httpx
+    from websockets.exceptions import ConnectionClosedError
     from websockets.sync.client import connect
 
     running, address = process
@@ -248,7 +250,11 @@ def test_a_process_serves_and_ends_in_good_order(
         kinds = [json.loads(socket.recv(WAIT_S))["type"] for _ in range(2)]
         assert kinds == ["hello", "session"]
         running.send_signal(number)
-        messages = [json.loads(message) for message in socket]
+        messages = []
+        with suppress(ConnectionClosedError):
+            while True:
+                messages.append(json.loads(socket.recv(WAIT_S)))
+        assert socket.close_code == 1012
     assert messages[-1]["type"] == "end"
     assert messages[-1]["duration"] == 2
     assert running.wait(WAIT_S) == 0

@@ -139,7 +139,6 @@ def _times(runner: "Runner", lengths: Sequence[int]) -> list[float]:
     checkpoint, folder, options = exactly(runner, "chunks")
     with workshop(checkpoint, folder, options) as shop:
         ways = [Chunked(f"of-{size}", shop, plan) for size, plan in SIZES.items()]
-        shop.flush()
         rounds, different = QUICK_ROUNDS if runner.quick else ROUNDS, sorted(set(lengths))
         with showing(runner.watch, "chunks of 3, 5 and 7", len(different) * rounds * len(ways) * AUDIO_S):
             took = {length: timed(runner.watch, ways, length, rounds) for length in different}

@@ -82,7 +82,6 @@ def _opened(runner: "Runner", name: str) -> tuple[GraphSession, Chunked]:
     with workshop(checkpoint, folder, options, BUILDERS[name]) as shop:
         encoder = shop.open(StaticEncoderGraph(checkpoint, shop.builder("encoder"), FRAMES), "encoder")
         decoder = Chunked("decoder", shop, PLANS[0])
-        shop.flush()
         return encoder, decoder
 
 

@@ -105,6 +105,7 @@ class Workshop:
     def open(self, graph: UnrolledGraph | StaticEncoderGraph, name: str) -> GraphSession:
         """Write a graph next to the weights; a session that shares them, mapped."""
         graph.build().save(self.folder)
+        self.flush()
         return open_session(self.folder / f"{name}.onnx", self.options, entries={"session.disable_prepacking": "1"})
 
 
@@ -230,7 +231,6 @@ def contenders(checkpoint: Checkpoint, folder: Path, options: EngineOptions) -> 
             Chunked("steps", shop, (block, *[1] * (total - block))),
             Chunked(UNROLLED, shop, plan),
         ]
-        shop.flush()
     for way in ways:  # once without counting
         way.decode(block + 2)
     return ways
