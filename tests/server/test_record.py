@@ -13,6 +13,7 @@ from served import SILENCE, TEXT, WORDS, KnowingModel, client, limited, say_ever
 from whispertide.errors import AudioFileError, OptionError, TranscriptError
 from whispertide.events import Confirmed, Error, Event
 from whispertide.recipes.catalogue import get_recipe
+from whispertide.server.hub import Hub
 from whispertide.server.recording import find_recordings, read_recording, replay_recording
 from whispertide.session import Session
 
@@ -57,6 +58,13 @@ def test_a_replay_says_what_was_said(tmp_path: Path, flush: bool) -> None:
     assert said.samples == 4 * 8_250 + 9 * 16_000
 
 
+async def nobody_left(hub: Hub) -> None:
+    """Wait until every session is over."""
+    async with asyncio.timeout(60):
+        while hub.sessions:
+            await asyncio.sleep(0.05)
+
+
 def test_a_replay_with_another_recipe_says_it_too(tmp_path: Path) -> None:
     recorded(tmp_path, flush=False)
     recording = read_recording(find_recordings([tmp_path])[0])
@@ -70,9 +78,7 @@ def test_a_session_that_its_client_left_is_recorded_up_to_there(tmp_path: Path) 
             async with client(server) as one:
                 await one.send(SILENCE, SILENCE, {"type": "flush"})
                 await one.until("flushed")
-            async with asyncio.timeout(60):
-                while hub.sessions:
-                    await asyncio.sleep(0.05)
+            await nobody_left(hub)
 
     asyncio.run(run())
     recording = read_recording(find_recordings([tmp_path])[0])
@@ -91,9 +97,7 @@ def test_a_replay_ends_where_its_client_left(tmp_path: Path) -> None:
                     await one.send(SILENCE)
                     await asyncio.sleep(0.02)
                 await one.until("confirmed")
-            async with asyncio.timeout(60):
-                while hub.sessions:
-                    await asyncio.sleep(0.05)
+            await nobody_left(hub)
 
     asyncio.run(run())
     recording = read_recording(find_recordings([tmp_path])[0])

@@ -15,7 +15,7 @@ from whispertide.audio.buffer import to_float
 from whispertide.checkpoint.cache import cache_path, read_note, write_note
 from whispertide.options import DecodeOptions
 from whispertide.types import FloatArray, Span, Word
-from whispertide_lab.training.shards import ShardEntry, Shards
+from whispertide_lab.training.shards import ShardEntry, Shards, Utterance
 
 VERSION = 1  # counts up whenever the same model says something else
 
@@ -27,13 +27,12 @@ def pseudo_labelled(
 
     `language` is that of utterances that do not say theirs, by default English. `progress` is told how many are done.
     """
-    places = []
-    for number, (place, said) in enumerate(zip(speech.places, speech, strict=True), 1):
+
+    def label(place: ShardEntry, said: Utterance) -> ShardEntry | None:
         text, spans = _heard(teacher, to_float(said.samples), said.language or language or "en")
-        if text:
-            places.append(_relabelled(place, text, spans))
-        progress(number)
-    return Shards(tuple(places))
+        return _relabelled(place, text, spans) if text else None
+
+    return speech.relabelled(label, progress)
 
 
 def _relabelled(place: ShardEntry, text: str, spans: Sequence[Span]) -> ShardEntry:

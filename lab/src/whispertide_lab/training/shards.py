@@ -90,6 +90,19 @@ class Shards(Sequence[Utterance]):
         chosen = np.linspace(0, len(self) - 1, min(count, len(self))).astype(int)
         return Shards(tuple(self.places[at] for at in chosen))
 
+    def relabelled(
+        self, label: Callable[[ShardEntry, Utterance], ShardEntry | None], progress: Callable[[int], None]
+    ) -> "Shards":
+        """The utterances as `label` gives them, without those for which it gives None. `progress` is told how many are
+        done.
+        """
+        places = []
+        for number, (place, said) in enumerate(zip(self.places, self, strict=True), 1):
+            if (found := label(place, said)) is not None:
+                places.append(found)
+            progress(number)
+        return Shards(tuple(places))
+
     def by_speaker(self) -> dict[str, "Shards"]:
         """The utterances of each source, a voice or a speaker."""
         found: defaultdict[str, list[ShardEntry]] = defaultdict(list)

@@ -28,11 +28,11 @@ def timed_by(
 
     `language` is that of utterances that do not say theirs, by default English. `progress` is told how many are done.
     """
-    places = []
-    for number, (place, said) in enumerate(zip(speech.places, speech, strict=True), 1):
-        places.append(place if said.words is not None else _placed(place, said, teacher, language))
-        progress(number)
-    return Shards(tuple(places))
+
+    def label(place: ShardEntry, said: Utterance) -> ShardEntry:
+        return place if said.words is not None else _placed(place, said, teacher, language)
+
+    return speech.relabelled(label, progress)
 
 
 def _placed(place: ShardEntry, said: Utterance, teacher: Transcriber, language: str | None) -> ShardEntry:
