@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from slow_rows import slow_but
-from whispertide.checkpoint.attachments import Attachment, Kind, find, load, path_beside, save
+from whispertide.checkpoint.attachments import Attachment, Kind, anywhere, find, load, path_beside, save
 from whispertide.errors import CheckpointError, CheckpointNotFoundError
 from whispertide_lab.compression.folder import carry_over
 
@@ -65,10 +65,26 @@ def test_it_is_found_by_kind_and_variant(path: Path) -> None:
         assert part in str(raised.value)
 
 
+def test_one_of_the_same_tensors_is_found_in_the_cache_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the package's are; the one next to the checkpoint comes first, and another size or checkpoint's never."""
+    monkeypatch.setenv("WHISPERTIDE_CACHE", str(tmp_path / "cache"))
+    kept = {name: tmp_path / "cache" / "attachments" / name for name in ("ours", "theirs")}
+    for folder, owner in zip(kept.values(), (OURS, OTHERS), strict=True):
+        folder.mkdir(parents=True)
+        save(folder / "toy-2.npz", Attachment(ARRAYS, owner))
+    mine = checkpoint(tmp_path)
+    mine.tensors_hash = OURS
+    assert find(mine, TOY, "2", instead="toys=off") == kept["ours"] / "toy-2.npz"
+    assert anywhere(mine, TOY, "3") is None
+    save(tmp_path / "toy-2.npz", Attachment(ARRAYS, OURS))
+    assert find(mine, TOY, "2", instead="toys=off") == tmp_path / "toy-2.npz"
+
+
 def test_another_checkpoints_is_refused(path: Path) -> None:
     message = f"of the checkpoint {OTHERS[:12]}; .* another checkpoint .{OURS[:12]}.: make one .*`whispertide train toy"
     with pytest.raises(CheckpointError, match=message):
         load(TOY, path, SHAPES, OTHERS)
+    assert load(TOY, path, SHAPES, OTHERS, OURS).content_hash == OURS, "one of several hashes"
 
 
 @pytest.mark.parametrize(

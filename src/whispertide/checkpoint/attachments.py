@@ -1,4 +1,5 @@
-"""Attachments: trained additions that belong to one checkpoint and lie next to it, one `.npz` each.
+"""Attachments: trained additions that belong to one checkpoint, one `.npz` each. They lie next to it, in the cache, or
+in the package.
 
 A file holds plain arrays, the hash of the checkpoint that they were trained for, and a report of the training. What the
 arrays mean, the module that uses them knows; it declares its `Kind`.
@@ -62,7 +63,7 @@ class Attachment:
     """The contents of a file.
 
     arrays         by name
-    content_hash   of the checkpoint that they were trained for, or its `tensors_hash`; "" if unknown
+    content_hash   of the checkpoint that they were trained for, one of its `hashes`; "" if unknown
     report         what they were trained on and what training measured
     """
 
@@ -90,14 +91,15 @@ def path_in_cache(checkpoint: Checkpoint, kind: Kind) -> Path:
     return kind.place(cache_path("attachments", checkpoint.tensors_hash[:20]))
 
 
-def anywhere(checkpoint: Checkpoint, kind: Kind) -> Path | None:
+def anywhere(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path | None:
     """Find one of that kind next to the checkpoint, or in the cache or the package one of these very tensors
     (`Checkpoint.tensors_hash`); None: there is none.
     """
-    beside = path_beside(checkpoint, kind)
+    beside = path_beside(checkpoint, kind, variant)
     if beside.is_file():
         return beside
-    others = [path for root in (cache_path("attachments"), BUNDLED) for path in sorted(root.glob(f"*/{kind.file}"))]
+    roots = (cache_path("attachments"), BUNDLED)
+    others = [path for root in roots for path in sorted(root.glob(str(kind.place(Path("*"), variant))))]
     # Hashing tensors takes a moment, so it is left out where there is nothing to compare with.
     return next((path for path in others if _owner(path, kind.largest) == checkpoint.tensors_hash), None)
 
@@ -120,22 +122,23 @@ def _owner(path: Path, largest: int) -> str | None:
 
 
 def find(checkpoint: Checkpoint, kind: Kind, variant: str = "", *, instead: str) -> Path:
-    """Find the file of that kind next to the checkpoint.
+    """Find the file of that kind, as `anywhere` does.
 
     Raises `CheckpointNotFoundError` where there is none; its message says what makes one, and what to do `instead`.
     """
-    path = path_beside(checkpoint, kind, variant)
-    if path.is_file():
+    path = anywhere(checkpoint, kind, variant)
+    if path is not None:
         return path
+    missing = path_beside(checkpoint, kind, variant)
     raise CheckpointNotFoundError(
-        f"expected {kind.title} of {checkpoint.name}; there is no {path}: make it with "
+        f"expected {kind.title} of {checkpoint.name}; there is no {missing}: make it with "
         f"{kind.making(checkpoint.argument, variant)}, or choose {instead}"
     )
 
 
-def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Attachment:
+def load(kind: Kind, path: Path, shapes: Shapes, *hashes: str) -> Attachment:
     """Read a file and check that its arrays have these names and shapes, hold finite numbers, and belong to the
-    checkpoint of this hash ("": to any).
+    checkpoint of one of these `hashes` (none: to any).
 
     Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged, something else, or
     another checkpoint's.
@@ -155,9 +158,9 @@ def load(kind: Kind, path: Path, shapes: Shapes, content_hash: str = "") -> Atta
     if form != FORMAT:
         raise CheckpointError(f"expected {kind.title} of format {FORMAT}; {path} has format {form}: {again}")
     _check_arrays(kind, path, found.arrays, shapes)
-    if content_hash not in ("", found.content_hash):
+    if hashes and found.content_hash not in hashes:
         raise CheckpointError(
-            f"expected {kind.title} of the checkpoint {content_hash[:12]}; {path} was trained on another checkpoint "
+            f"expected {kind.title} of the checkpoint {hashes[0][:12]}; {path} was trained on another checkpoint "
             f"({found.content_hash[:12]}): make one for this model with {kind.making()}"
         )
     return found

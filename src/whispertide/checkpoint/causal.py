@@ -51,7 +51,7 @@ class CausalAdapter(Adapter):
         """
         kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument))
         shapes: Shapes = {"block": (), "first": (), **shapes_of(checkpoint.dims)}
-        found = attachments.load(kind, path, shapes, checkpoint.content_hash)
+        found = attachments.load(kind, path, shapes, *checkpoint.hashes)
         block, first = int(found.arrays["block"]), int(found.arrays["first"])
         _check_blocks(block, first, path, f"make it again with {kind.making()}")
         rank, matrices = matrices_of(found.arrays, tuple(GROUPS), kind, path)
@@ -59,7 +59,7 @@ class CausalAdapter(Adapter):
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
-        """Load the adapter inside the checkpoint's file, if it is a published causal one, else the one next to it.
+        """Load the adapter inside the checkpoint's file, if it is a published causal one, else that of its tensors.
 
         Raises as `load` does.
         """
@@ -80,8 +80,8 @@ def is_inside(checkpoint: Checkpoint) -> bool:
 
 
 def has_adapter(checkpoint: Checkpoint) -> bool:
-    """True if there is an adapter, inside the checkpoint's file or next to it."""
-    return is_inside(checkpoint) or attachments.path_beside(checkpoint, KIND).is_file()
+    """True if there is an adapter, inside the checkpoint's file or of its tensors."""
+    return is_inside(checkpoint) or attachments.anywhere(checkpoint, KIND) is not None
 
 
 def _check_blocks(block: int, first: int, path: Path, advice: str) -> None:

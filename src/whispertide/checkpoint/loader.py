@@ -71,6 +71,11 @@ class Checkpoint:
             write_note(note, key, {"tensors_hash": found})
         return found
 
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """The two hashes by which what was trained for it is known: of its files, and of its tensors in any files."""
+        return self.content_hash, self.tensors_hash
+
     def _sampled(self) -> str:
         content = hashlib.sha256(repr(astuple(self.dims)).encode())
         for name in sorted(self.tensors.names()):

@@ -38,7 +38,7 @@ class MaskedAdapter(Adapter):
         several ranks, or belongs to another checkpoint or mask.
         """
         kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument, variant=mask))
-        found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), checkpoint.content_hash)
+        found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), *checkpoint.hashes)
         rank, matrices = matrices_of(found.arrays, GROUPS, kind, path)
         name = str(found.report.get("mask"))
         try:
@@ -54,11 +54,11 @@ class MaskedAdapter(Adapter):
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint, mask: Mask) -> Self:
-        """Load the adapter next to the checkpoint. Raises as `load` does."""
+        """Load the checkpoint's adapter for the mask. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, str(mask), instead="trained=false, the mask without training")
         return cls.load(path, checkpoint, mask)
 
 
 def has_masked_adapter(checkpoint: Checkpoint, mask: Mask) -> bool:
-    """True if there is an adapter for this mask next to the checkpoint."""
-    return attachments.path_beside(checkpoint, KIND, str(mask)).is_file()
+    """True if there is an adapter of the checkpoint for this mask."""
+    return attachments.anywhere(checkpoint, KIND, str(mask)) is not None

@@ -44,8 +44,8 @@ class ShortAdapter(Adapter):
         form, has matrices of several ranks, or belongs to another checkpoint.
         """
         kind = replace(KIND, command=KIND.command.format(model=checkpoint.argument))
-        owner = "" if of_shape else checkpoint.tensors_hash
-        found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), owner)
+        owners = () if of_shape else (checkpoint.tensors_hash,)
+        found = attachments.load(kind, path, shapes_of(checkpoint.dims, GROUPS), *owners)
         rank, matrices = matrices_of(found.arrays, GROUPS, kind, path)
         return cls(rank, matrices, found.content_hash, found.report)
 

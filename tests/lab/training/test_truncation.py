@@ -83,7 +83,7 @@ def test_all_kinds_of_endings_come() -> None:
 class Ears:
     """Stands in for a model: its encoder says how loud each frame is, and whether the audio ends soon."""
 
-    content_hash = "c" * 64
+    checkpoint = SimpleNamespace(tensors_hash="c" * 64)
     dims = SimpleNamespace(n_mels=80)
 
     def encode(self, mel: FloatArray, *, taps: tuple[int, ...]) -> Any:
@@ -116,7 +116,7 @@ def test_it_learns_what_can_be_heard(speech: Shards) -> None:
     assert report["fires_pause"] > 0.9  # after 0.1 s of silence
     assert report["fires_inside"] < 0.2  # in the middle of a tone
     assert report["balanced_accuracy"] > 0.7
-    assert detector.content_hash == Ears.content_hash
+    assert detector.content_hash == Ears.checkpoint.tensors_hash
     assert len(told) == 2
 
 
@@ -170,7 +170,7 @@ def test_the_command_trains_the_bundled_model(tmp_path: Path, utterances: list[U
 
     checkpoint = load_checkpoint("nano.en")
     width = checkpoint.dims.n_audio_state
-    detector = TruncationDetector.load(path, width=width, content_hash=checkpoint.content_hash)
+    detector = TruncationDetector.load(path, *checkpoint.hashes, width=width)
     assert detector.report["windows"] == 30
     assert isinstance(detector.fires(np.zeros((50, width), np.float32)), bool)
 

@@ -214,8 +214,8 @@ def test_its_attachments_suit_the_wide_model(base: Path) -> None:
     word = HushWord.load(base / "hush-0.5s.npz")
     assert word.content_hash == wide.content_hash
     assert word.samples.tolist() == HushWord.load(source / "hush-0.5s.npz").samples.tolist()
-    narrow = TruncationDetector.load(source / KIND.file, width=256, content_hash=NARROW.content_hash)
-    detector = TruncationDetector.load(base / KIND.file, width=512, content_hash=wide.content_hash)
+    narrow = TruncationDetector.load(source / KIND.file, NARROW.content_hash, width=256)
+    detector = TruncationDetector.load(base / KIND.file, wide.content_hash, width=512)
     hidden = np.random.default_rng(5).standard_normal((40, 256)).astype(np.float32)
     np.testing.assert_allclose(detector.weights(np.tile(hidden, (1, 2))), narrow.weights(hidden), rtol=1e-4)
 

@@ -104,7 +104,7 @@ def test_a_frame_weighs_by_its_hidden_state() -> None:
 def test_a_file_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "truncation.npz"
     DETECTOR.save(path)
-    read = TruncationDetector.load(path, width=3, content_hash=HASH)
+    read = TruncationDetector.load(path, HASH, width=3)
     np.testing.assert_array_equal(read.weight, DETECTOR.weight)
     assert (read.bias, read.content_hash, read.report) == (-2.0, HASH, {"windows": 5})
     assert path.stat().st_size < 5000
@@ -114,6 +114,6 @@ def test_a_file_of_another_model(tmp_path: Path) -> None:
     path = tmp_path / "truncation.npz"
     DETECTOR.save(path)
     with pytest.raises(CheckpointError, match="another model"):
-        TruncationDetector.load(path, width=4, content_hash=HASH)
+        TruncationDetector.load(path, HASH, width=4)
     with pytest.raises(CheckpointError, match="another checkpoint"):
-        TruncationDetector.load(path, width=3, content_hash="b" * 64)
+        TruncationDetector.load(path, "b" * 64, width=3)

@@ -48,7 +48,7 @@ def blocks(
         rank=rank,
         rate=rate,
         seed=training.seed,
-        content_hash=checkpoint.content_hash,
+        content_hash=checkpoint.tensors_hash,
         batch=replace(windows, windows=replace(windows.windows, language=training.language)),
         **training.length,
     )

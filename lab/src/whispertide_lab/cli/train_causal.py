@@ -71,7 +71,7 @@ def causal(
         rate=rate,
         order=order,
         seed=training.seed,
-        content_hash=checkpoint.content_hash,
+        content_hash=checkpoint.tensors_hash,
         batch=CausalBatchOptions(block=block, seconds=batch_s, windows=stream_windows(training.language)),
         **training.length,
     )

@@ -51,7 +51,7 @@ def hush(
         rate=rate,
         held_out=held_out,
         seed=training.seed,
-        content_hash=checkpoint.content_hash,
+        content_hash=checkpoint.tensors_hash,
         windows=HushWindowOptions(language=training.language),
         **training.length,
     )

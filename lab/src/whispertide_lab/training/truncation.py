@@ -189,9 +189,9 @@ def train_truncation(
     windows = encode_windows(model, kept, options.windows, options, seed=1)
     weight, bias = _fit(windows, options, tell)
     check = encode_windows(model, held_back, max(20, options.windows // 5), options, seed=2)
-    detector = TruncationDetector(weight, bias, model.content_hash)
+    detector = TruncationDetector(weight, bias, model.checkpoint.tensors_hash)
     report = {"windows": options.windows, "framing": options.framing, **measure(detector, check)}
-    return TruncationDetector(weight, bias, model.content_hash, report)
+    return TruncationDetector(weight, bias, model.checkpoint.tensors_hash, report)
 
 
 def _fit(

@@ -90,18 +90,18 @@ class TruncationDetector:
         attachments.save(path, Attachment(arrays, self.content_hash, self.report))
 
     @classmethod
-    def load(cls, path: Path, *, width: int, content_hash: str) -> Self:
-        """Read a detector and check that it belongs to a checkpoint of this encoder width and hash.
+    def load(cls, path: Path, *hashes: str, width: int) -> Self:
+        """Read a detector and check that it belongs to a checkpoint of this encoder width and one of these hashes.
 
         Raises `CheckpointNotFoundError` where there is none, and `CheckpointError` where it is damaged or belongs to
         another checkpoint.
         """
-        found = attachments.load(KIND, path, {"weight": (width,), "bias": ()}, content_hash)
+        found = attachments.load(KIND, path, {"weight": (width,), "bias": ()}, *hashes)
         weight = np.asarray(found.arrays["weight"], np.float32)
         return cls(weight, float(found.arrays["bias"]), found.content_hash, found.report)
 
     @classmethod
     def of_checkpoint(cls, checkpoint: Checkpoint) -> Self:
-        """The one next to the checkpoint. Raises as `load` does."""
+        """The checkpoint's own. Raises as `load` does."""
         path = attachments.find(checkpoint, KIND, instead="truncate=last-word")
-        return cls.load(path, width=checkpoint.dims.n_audio_state, content_hash=checkpoint.content_hash)
+        return cls.load(path, *checkpoint.hashes, width=checkpoint.dims.n_audio_state)

@@ -96,7 +96,7 @@ class HushWord:
 
     def mismatch(self, model: WhisperModel) -> str | None:
         """The reason why it might not suit `model`; None where it was trained for this very checkpoint."""
-        if self.content_hash == model.content_hash:
+        if self.content_hash in model.checkpoint.hashes:
             return None
         trained = "for another checkpoint" if self.content_hash else "for a checkpoint that its file does not name"
         return (
@@ -109,7 +109,7 @@ class HushWord:
 def suffix_for(model: WhisperModel, hush_s: float = DEFAULT_S, given: HushWord | None = None) -> FloatArray:
     """The samples that go after every window with the framing `hush`.
 
-    They are those of the hush word that is `given`, else of the one of `hush_s` seconds next to the checkpoint; a
+    They are those of the hush word that is `given`, else of the checkpoint's own of `hush_s` seconds; a
     `UserWarning` says if it was trained for another checkpoint, or does not say for which. Raises
     `CheckpointNotFoundError` where there is none, `CheckpointError` where it is damaged, and `OptionError` where it has
     another length than `hush_s`.
@@ -126,8 +126,8 @@ def suffix_for(model: WhisperModel, hush_s: float = DEFAULT_S, given: HushWord |
 
 
 def has_word(model: WhisperModel, hush_s: float = DEFAULT_S) -> bool:
-    """True if a hush word of that length lies next to the checkpoint."""
-    return attachments.path_beside(model.checkpoint, KIND, f"{hush_s:g}").is_file()
+    """True if the checkpoint has a hush word of that length."""
+    return attachments.anywhere(model.checkpoint, KIND, f"{hush_s:g}") is not None
 
 
 def _sample(number: int, line: str) -> float:
