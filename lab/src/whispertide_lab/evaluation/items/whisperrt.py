@@ -75,9 +75,14 @@ def chunk_figure(runner: "Runner") -> Outcome:
     some of which hear 30 s in each round, have fewer sizes.
     """
     chunks, fewer = (QUICK_CHUNKS, QUICK_CHUNKS) if runner.quick else (CHUNKS, OTHERS_CHUNKS)
+    return chunk_errors(runner, {SYSTEM: chunks, **dict.fromkeys(OTHERS, fewer)})
+
+
+def chunk_errors(runner: "Runner", chunks: Mapping[str, Sequence[float]]) -> Outcome:
+    """Errors of each recipe, `SYSTEM` among them, at every chunk of so many seconds, and how far they are from its."""
     found = {
         name: [_point(runner, chunk, _cell(runner, name, chunk), chunk) for chunk in sizes]
-        for name, sizes in {SYSTEM: chunks, **dict.fromkeys(OTHERS, fewer)}.items()
+        for name, sizes in chunks.items()
     }
     outcome = _errors("chunk (s)", found, f"{_ERRORS} {_BOOTSTRAP} {_CLOCK}{_left_out(runner)}")
     return replace(outcome, tables=(*outcome.tables, _differences(found)))
@@ -200,8 +205,8 @@ def _differences(found: dict[str, list[Point]]) -> Table:
     """What every other recipe's ARWER is above WhisperRT's at the same chunk, in points, with its interval."""
     rows = []
     by_chunk = {point.x: point for point in found[SYSTEM]}
-    for name in OTHERS:
-        for theirs in found[name]:
+    for name, points in found.items():
+        for theirs in points if name != SYSTEM else ():
             ours = by_chunk[theirs.x]
             names = sorted(ours.each.keys() & theirs.each.keys())
             units = units_of([ours.speakers.get(each, "") for each in names])
