@@ -34,6 +34,9 @@ from whispertide_lab.training.shards import Shards, Utterance
 from whispertide_lab.training.small_run import note_options
 
 _TESTED_BLOCK = 15  # frames, of an adapter for any
+# Sentences by which the best epoch is chosen are no longer, where there are such. Each is decoded anew at all its chunk
+# ends, so one of twice the length takes some eight times as long.
+_JUDGED_S = 8.0
 
 Order = Literal["together", "ordered", "random"]
 
@@ -156,6 +159,7 @@ def open_trainer(
     known = divided(usable)[1].having(lambda place: place.entry.get("words") is not None)
     exact = known.having(lambda place: place.entry.get("exact", True))
     judged = exact or known
+    judged = judged.having(lambda place: place.seconds <= _JUDGED_S) or judged
     if not judged:
         raise CorpusError(
             "expected utterances with word times among those that are held back, by which the best epoch is chosen; "
