@@ -3,7 +3,7 @@ from pathlib import Path
 
 import whispertide
 from each_row import each_row
-from whispertide.punctuation import ABBREVIATIONS, belong_together, ends_sentence, is_initial, may_stand
+from whispertide.punctuation import ABBREVIATIONS, belong_together, ends_sentence, is_initial, may_stand, runs_on
 
 
 @each_row("text", ["Yes.", "yes.”", "(yes!)", "'yes?'\"", "yes…", "是。", "「是。」", "نعم؟", "हाँ।", "."])
@@ -73,3 +73,20 @@ def test_the_full_stop_of_an_initial_ends_no_sentence(before: str, text: str, af
 )
 def test_no_sentence_ends_before_a_small_letter(mark: str, following: str, may: bool) -> None:
     assert may_stand(mark, following) is may
+
+
+@each_row(
+    ("text", "unended"),
+    [
+        ("", False),
+        (19 * "so i ", True),
+        (9 * "so i " + "want", False),
+        (10 * "so, i ", True),
+        (10 * "so i " + "do.", False),
+        ("I do. " + 10 * "so i ", False),
+        ("I do. " + 20 * "so i ", True),
+        (10 * "so i " + "met Mr. Li", True),
+    ],
+)
+def test_a_text_runs_on_without_the_end_of_a_sentence(text: str, unended: bool) -> None:
+    assert runs_on(text) is unended

@@ -44,6 +44,12 @@ def ends_sentence(text: str) -> bool:
     return _MARKED.search(text) is not None and not is_abbreviation(text)
 
 
+def runs_on(text: str) -> bool:
+    """True if the last 40 words of a text end no sentence, or all of it, if that is 20 words at least."""
+    words = text.split()[-40:]
+    return len(words) >= 20 and not any(map(ends_sentence, words))
+
+
 def may_stand(mark: str, following: str) -> bool:
     """True if a mark may stand before a text, judged by its case: no sentence ends before a small letter."""
     first = next(filter(str.isalpha, following), "")

@@ -84,6 +84,14 @@ def test_a_cut_in_a_pause_keeps_away_from_the_word_before_it(end: float, start: 
     assert play.state.context == (" no one" if start > 3 else " no")
 
 
+@pytest.mark.parametrize(("context", "prompt"), [(12 * " so i", ""), (12 * " so I" + " do.", 12 * " so I" + " do.")])
+def test_a_context_without_sentences_is_not_given(context: str, prompt: str) -> None:
+    """Whisper would go on like it: dictation in small letters and without marks until the turn ends."""
+    policy = tide()
+    state = replace(policy.start(0), context=context)
+    assert policy.plan(state, S, search=Greedy(), round_id=0, is_last=False).prompt == prompt
+
+
 def test_as_many_words_as_are_carried_are_enough_to_cut_in_front_of() -> None:
     play = Play(tide(window_s=4.0, carry=2, margin_s=0.5))
     play.round(6, word("one", 5.0, 5.3), word("two", 5.5, 5.8))

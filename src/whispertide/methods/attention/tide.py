@@ -24,6 +24,7 @@ from whispertide.methods.attention.forced_window import UNSETTLED, ForcedWindow
 from whispertide.methods.attention.listening import HeardWords, is_mark, unsure_mark, without_copies, without_last_mark
 from whispertide.methods.attention.steadiness import Facts, facts_of, likely_shown, read_curve, read_rule
 from whispertide.options import check_range
+from whispertide.punctuation import runs_on
 from whispertide.streaming.choice import in_frames, in_samples, setting
 from whispertide.streaming.round import Commit, RoundPlan, RoundResult
 from whispertide.streaming.searches import Search
@@ -223,7 +224,8 @@ class Tide(AttendingEnds):
             round_id,
             Span(state.start, frontier),
             hearing,
-            prompt=state.context if self.context_tokens else "",
+            # After a text without sentences Whisper goes on without any, and in small letters.
+            prompt="" if not self.context_tokens or runs_on(state.context) else state.context,
             prefix=tokens_of(state.words),
             reference=Reference.exactly(guess) if guess and guesses and search.reuse is not None else None,
             is_last=is_last,
