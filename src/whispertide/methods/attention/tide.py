@@ -304,10 +304,11 @@ class Tide(AttendingEnds):
             return
         state.shown = likely_shown(
             state.shown,
+            judged.words[: judged.firm],
             state.guess,
             judged.chances[judged.firm :],
             least=self.min_shown_probability,
-            confirmed=judged.words[judged.firm - 1].end if judged.firm else state.start,
+            start=state.start,
             end=plan.window.end,
         )
 
