@@ -81,6 +81,16 @@ def test_what_is_confirmed_is_the_forced_prefix_of_the_next_round() -> None:
     assert (play.plan(1.4).prefix, play.hearing(1.4).earlier) == ((11, 12, 13), (scored(THREE),))
 
 
+def test_a_blank_is_no_word_and_stays_in_front_of_what_follows() -> None:
+    """Whisper writes one where nobody speaks."""
+    blank = word("", 0.1, 0.2, 220)
+    play = Play(confirm_s=0.3)
+    assert play.round(0.6, blank, ONE) == ([], ["one"])
+    assert play.round(0.9, blank, ONE) == (["one"], [])
+    assert play.plan(1.0).prefix == (220, 11)
+    assert Play().round(1.0, blank, is_last=True) == ([], [])
+
+
 def test_each_word_has_its_own_age() -> None:
     play = Play(confirm_s=0.3)
     assert play.round(0.6, ONE) == ([], ["one"])

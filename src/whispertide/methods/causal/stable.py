@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import ClassVar
 
-from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.methods.causal.stable_beam import HeardStream, StableBeam
 from whispertide.methods.causal.stable_search import Rule, Scored
 from whispertide.streaming.choice import Choice, in_samples, setting
@@ -155,7 +155,7 @@ class Stable(Choice):
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
-        return commit(confirmed, state.guess, state, end)
+        return commit(spoken(confirmed), spoken(state.guess), state, end)
 
     def _most(self, state: StableState, end: int) -> int:
         """The most tokens that the last round may add, after which none comes: enough for all audio without words."""
