@@ -208,6 +208,18 @@ def test_a_full_stream_in_which_nothing_is_certain_is_confirmed_in_part() -> Non
     assert [*confirmed, *guess] == texts(item.word for item in words)  # nothing is lost or said twice
 
 
+@pytest.mark.parametrize(("carry", "begins", "prefix"), [(2, 1.5, (2,)), (0, 2.5, ())])
+def test_a_full_stream_does_not_begin_within_a_confirmed_word(
+    carry: int, begins: float, prefix: tuple[int, ...]
+) -> None:
+    """Which was heard once more, and confirmed twice."""
+    play = Play(stream_s=4.0, confirm_s=0.0, stuck_s=0.0, carry=carry)
+    play.round(1.9, word("one", 0.6, 1.0, 1))
+    assert play.round(2.8, word("two", 1.6, 2.5, 2)) == (["two"], [])
+    # A quarter of the window before its end is 2.1 s.
+    assert (play.plan(2.9).window.start, play.plan(2.9).prefix) == (begins * S, prefix)
+
+
 def test_a_full_stream_keeps_what_is_guessed_after_the_words_that_it_begins_with() -> None:
     play = Play(stream_s=6.0, confirm_s=0.3, carry=2)
     play.round(3.8, *(word(f"w{n}", 0.5 * n, 0.5 * n + 0.4, n) for n in range(7)))

@@ -210,9 +210,23 @@ class Stable(Choice):
         if start - state.start < ROOM:
             cut = forced_cut([word.word for word in state.guess], Span(state.start, end), ROOM)
             forced = self._confirm(state, cut.confirm)
-            start = max(self._carried_from(state, self.carry), align_down(cut.cut)) if forced else align_down(cut.cut)
+            start = align_down(self._beside_words(state, cut.cut))
+            start = max(self._carried_from(state, self.carry), start) if forced else start
         self._begin(state, start, tuple(word for word in state.words if word.start >= start))
         return forced
+
+    def _beside_words(self, state: StableState, cut: int) -> int:
+        """`cut`, or where it would part a confirmed word, whose rest would be heard as another: in front of that, or
+        after it where that makes no room.
+        """
+        place = next((n for n, word in enumerate(state.words) if word.start < cut < word.end - MARGIN), None)
+        if place is None:
+            return cut
+        parted, following = state.words[place], state.words[place + 1 :]
+        before = parted.start - MARGIN
+        if self.carry and before - state.start >= ROOM // 2:
+            return before
+        return min(parted.end, following[0].start) if following else parted.end
 
     def _begin(self, state: StableState, start: int, words: tuple[TokenWord, ...]) -> None:
         """A stream that begins with these words; what the rounds guessed goes on after them."""
