@@ -100,7 +100,8 @@ class TestOneDecode:
         model.sure = lambda encoded: SURE if len(model.decoders[-1].requests) <= 4 else 2.0
         _, mark = listened(hear(model, suffix=np.zeros(8_000, np.float32))).ending or (None, None)
         assert mark is not None
-        assert (mark.word.text, mark.word.probability) == (".", pytest.approx(1.0, abs=1e-3))
+        assert mark.word.text == "."
+        assert mark.word.probability == pytest.approx(1.0, abs=1e-3)
 
     def test_a_window_that_says_to_be_silent_is(self) -> None:
         model = telling(WALK, no_speech=21.0)
