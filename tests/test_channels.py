@@ -146,6 +146,8 @@ def test_a_number_of_channels_that_changes_ends_the_stream(model: whispertide.Tr
     assert [(end.channel, end.duration) for end in ends] == [(1, 1600), (2, 1600)]
     with pytest.raises(AudioError, match=r"got \[1600\]"):
         list(model.stream([np.zeros(1600, np.float32)], RECIPE, channels=2))
+    with pytest.raises(AudioError, match="got list"):  # as of a session without channels
+        list(model.stream([[[0.0, 0.0]]], RECIPE, channels=2))  # type: ignore[list-item]
 
 
 def test_sessions_are_flushed_forgotten_and_closed_together(model: whispertide.Transcriber) -> None:

@@ -70,6 +70,23 @@ def test_a_language_that_is_a_guess_is_not_told_before_something_is_heard() -> N
     assert [e.language for e in events if isinstance(e, Language)] == ["de"]
 
 
+def test_words_of_a_round_that_does_not_tell_the_language_change_none() -> None:
+    """A server's answer has none, nor a round without a new block, in which words settle."""
+    plans: list[RoundPlan] = []
+
+    class Silent(Verbatim):
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
+            plans.append(plan)
+            language = "de" if len(plans) <= 2 else None
+            return RoundResult(plan, super().run(plan, *args).heard, language=language, language_probability=0.75)
+
+    session = Session(RECIPE, Silent(TALK))
+    events = push(session, 4.0)
+    assert session.options.language == "de"
+    assert [event.language for event in events if isinstance(event, Language)] == ["de"]
+    assert [plan.spoken for plan in plans] == [None, None, "de", "de"]
+
+
 def test_unlikely_words_are_written_where_the_language_is_not_english() -> None:
     """`drop_below` was chosen on English; it took "Sempre" and half of "non c'è" (issue faults, 6)."""
 
@@ -86,8 +103,13 @@ def test_unlikely_words_are_written_where_the_language_is_not_english() -> None:
     class Italian(Doubtful):
         language = "it"
 
+    class Untold(Italian):
+        def run(self, plan: RoundPlan, *args: Any) -> RoundResult[Any]:
+            result = super().run(plan, *args)
+            return replace(result, language=None) if plan.window.end > 3 * S else result
+
     recipe = RECIPE.replace(drop_below=0.45)
-    for oracle, written in ((Doubtful(TALK), 3), (Italian(TALK), len(TALK))):
+    for oracle, written in ((Doubtful(TALK), 3), (Italian(TALK), len(TALK)), (Untold(TALK), len(TALK))):
         session = Session(recipe, oracle)
         push(session, 4.0)
         session.finish()

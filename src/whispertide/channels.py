@@ -42,9 +42,10 @@ class ChannelSessions:
         then comes with the next one, or `drain`. Only where a gate has failed are the channels no longer at the same
         place in the audio: close them.
         """
-        count, shape = len(self.sessions), np.shape(samples)
-        if len(shape) != 2 or shape[1] != count:
-            raise AudioError(f"expected samples of shape [n, {count}], a column for each channel; got {list(shape)}")
+        count, shape = len(self.sessions), samples.shape if isinstance(samples, np.ndarray) else None
+        if shape is None or len(shape) != 2 or shape[1] != count:
+            got = type(samples).__name__ if shape is None else list(shape)
+            raise AudioError(f"expected samples of shape [n, {count}], a column for each channel; got {got}")
         # All of them first: whichever round fails then, the channels are at the same place in the audio.
         for at, session in enumerate(self.sessions):
             session.ingest(samples[:, at])

@@ -217,8 +217,10 @@ class SessionState:
         """
         turns, policy, utterance = self.turns, self.recipe.policy, self.turns.utterance
         assert utterance is not None
+        # A server does not tell it, nor a round that heard nothing new, whose words may have settled meanwhile.
+        language = result.language or turns.spoken
         # How unlikely made-up words are was found out on English; elsewhere right ones are as unlikely.
-        below = policy.drop_below if result.language in (None, "en") else 0.0
+        below = policy.drop_below if language in (None, "en") else 0.0
         commit, turns.chances = drop_unlikely(verdict, turns.chances, utterance.words, below)
         certain = not gated or turns.is_certain(utterance, result.plan.window.end)
         commit = _hold_back(utterance, commit, certain=certain, is_last=result.plan.is_last)
@@ -234,7 +236,7 @@ class SessionState:
         utterance.spoken = utterance.spoken or bool(commit.confirmed)
         if commit.confirmed:
             # From here on the turn is in this language, whatever a later window sounds like.
-            utterance.language = turns.spoken = result.language
+            utterance.language = turns.spoken = language
             utterance.unfinished = not ends_sentence(commit.confirmed[-1].text)
             if turns.closing is not None and may_stand(turns.closing.text, commit.confirmed[0].text):
                 commit = replace(commit, confirmed=(turns.closing, *commit.confirmed))

@@ -60,6 +60,12 @@ def test_a_word_that_claims_the_whole_window_is_confirmed() -> None:
     assert (cut.confirm, cut.cut) == (1, 21 * S)
 
 
+def test_words_of_the_last_quarter_wait_also_where_more_room_is_wanted_than_there_can_be() -> None:
+    words = speech(("a", 0.2, 0.6), ("b", 0.7, 1.1), ("c", 1.2, 1.5), ("cut", 1.8, 2.2))
+    cut = forced_cut(words, Span(0, round(2.2 * S)), least=2 * S)
+    assert (cut.confirm, cut.cut) == (3, round(1.2 * S) - MARGIN)
+
+
 @given(st.lists(st.tuples(st.integers(0, 8000), st.integers(0, 16_000)), max_size=60), st.integers(0, 50_000))
 def test_room_is_always_made_and_nothing_unconfirmed_is_cut(steps: list[tuple[int, int]], start: int) -> None:
     window = Span(start, start + 8 * S)

@@ -35,10 +35,11 @@ def forced_cut(hypothesis: Sequence[Word], window: Span, least: int) -> ForcedCu
 
     The words of the last quarter, which may still change, stay. Among the others the cut goes to the widest pause, in
     front of the last word before it: that is heard again and ties the next round to this one. At least `least` samples
-    (at most half the window) are gained, and no audio is lost in which an unconfirmed word of the hypothesis begins.
+    are gained, or half the window where that is less, and no audio is lost in which an unconfirmed word of the
+    hypothesis begins.
     """
     unsettled = window.end - len(window) // 4
-    earliest = window.start + least
+    earliest = window.start + min(least, len(window) // 2)
     pauses = {
         i + 1: (hypothesis[i + 1].start if i + 1 < len(hypothesis) else window.end) - word.end
         for i, word in enumerate(hypothesis)

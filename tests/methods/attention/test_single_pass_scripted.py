@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripted_model import HEADS, ScriptedModel, multilingual, story, telling
+from scripted_model import HEADS, SURE, ScriptedModel, multilingual, story, telling
 from scripted_single_pass import SECONDS, START, TOKENS, WALK, Stop, hear, listened
 from whispertide.decoding.guards import Halt, HaltReason
 from whispertide.decoding.language import ENOUGH
@@ -94,6 +94,14 @@ class TestOneDecode:
         assert [window.frames for window in model.windows] == [125]
         assert frames_of(result) == [(" we", 0, 40), (" walk", 40, 70), (" home", 70, 100)]
         assert listened(result).frames == 100
+
+    def test_a_mark_is_as_likely_as_it_was_said_whatever_is_left_out_after_it(self) -> None:
+        model = telling([*WALK, *story((".", 75), (" hush", 100), (" hush", 105))])
+        model.sure = lambda encoded: SURE if len(model.decoders[-1].requests) <= 4 else 2.0
+        _, mark = listened(hear(model, suffix=np.zeros(8_000, np.float32))).ending or (None, None)
+        assert mark is not None
+        assert mark.word.text == "."
+        assert mark.word.probability == pytest.approx(1.0, abs=1e-3)
 
     def test_a_window_that_says_to_be_silent_is(self) -> None:
         model = telling(WALK, no_speech=21.0)

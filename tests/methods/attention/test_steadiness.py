@@ -113,10 +113,10 @@ def test_the_shipped_rule_trusts_what_was_heard_long_ago_and_surely() -> None:
 
 
 def view(
-    shown: tuple[Word, ...], *heard: tuple[TokenWord, float], confirmed: float = 0.0, end: float = 3.0
+    shown: tuple[Word, ...], *heard: tuple[TokenWord, float], settled: tuple[TokenWord, ...] = (), end: float = 3.0
 ) -> tuple[Word, ...]:
     guess, chances = zip(*heard, strict=True) if heard else ((), ())
-    return likely_shown(shown, guess, chances, least=0.7, confirmed=round(confirmed * S), end=round(end * S))
+    return likely_shown(shown, settled, guess, chances, least=0.7, start=0, end=round(end * S))
 
 
 def test_only_likely_words_come_into_view_and_nothing_after_an_unlikely_one() -> None:
@@ -140,6 +140,19 @@ def test_another_word_takes_its_place_only_if_it_is_likely() -> None:
 
 def test_what_is_confirmed_or_stale_leaves_the_view() -> None:
     shown = view((), (word("a", 1, 1.2), 0.9), (word("game", 1.3, 1.6), 0.9))
-    assert texts(view(shown, confirmed=1.2)) == ["game"]
+    assert texts(view(shown, settled=(word("a", 1, 1.2),))) == ["game"]
     assert texts(view(shown, end=1.6 + STALE / S)) == []
     assert texts(view(shown, end=1.5 + STALE / S)) == ["game"]
+
+
+def test_what_is_confirmed_leaves_the_view_also_where_it_was_placed_over_the_pause_after_it() -> None:
+    """As the last word of a text is, until the next one is heard."""
+    shown = view((), (word("a", 1, 1.2), 0.9), (word("game", 1.3, 2.4), 0.9), end=2.4)
+    both = word("a", 1, 1.2), word("game", 1.3, 1.6)
+    assert texts(view(shown, (word("of", 2.3, 2.8), 0.4), settled=both, end=2.8)) == []
+
+
+def test_of_a_word_that_is_in_view_twice_one_is_left_when_one_is_confirmed() -> None:
+    shown = view((), (word("no", 1, 1.3), 0.9), (word("no", 1.3, 1.6), 0.9))
+    assert texts(view(shown, (word("no", 1.3, 1.6), 0.4), settled=(word("no", 1, 1.3),))) == ["no"]
+    assert texts(view(shown, settled=(word("no", 1, 1.3),))) == ["no"]

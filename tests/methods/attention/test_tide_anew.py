@@ -73,6 +73,17 @@ def test_a_loop_right_after_the_words_in_front_of_it_waits_for_more_audio() -> N
     assert play.plan(2.8).prefix != ()
 
 
+def test_in_the_last_round_such_a_loop_takes_no_word_with_it() -> None:
+    """No audio follows to wait for, and too little is left to be heard by itself."""
+    play = Play(tide(reopen_s=1.2))
+    play.round(2, attended("I", 0.2, 0.5, 0.4), attended("said", 1.4, 1.8, 1.7))
+    assert texts(play.round(2.4, attended("yes", 1.9, 2.1, 2.0), firm=0).hypothesis) == ["yes"]
+    no_no = attended("no", 2.2, 2.3, 2.25), attended("no", 2.3, 2.5, 2.4)
+    commit = play.round(2.6, attended("yes", 1.9, 2.1, 2.0), *no_no, stop="guard", is_last=True)
+    assert not commit.goes_on
+    assert texts(commit.confirmed) == ["yes", "no", "no"]
+
+
 def test_the_next_window_begins_where_the_last_word_was_attended_to_and_not_where_it_is_said_to_end() -> None:
     """Word times make the last word of a text last until the end of the audio."""
     play = Play(tide(reopen_s=1.2))

@@ -81,6 +81,16 @@ def test_what_is_confirmed_is_the_forced_prefix_of_the_next_round() -> None:
     assert (play.plan(1.4).prefix, play.hearing(1.4).earlier) == ((11, 12, 13), (scored(THREE),))
 
 
+def test_a_blank_is_no_word_and_stays_in_front_of_what_follows() -> None:
+    """Whisper writes one where nobody speaks."""
+    blank = word("", 0.1, 0.2, 220)
+    play = Play(confirm_s=0.3)
+    assert play.round(0.6, blank, ONE) == ([], ["one"])
+    assert play.round(0.9, blank, ONE) == (["one"], [])
+    assert play.plan(1.0).prefix == (220, 11)
+    assert Play().round(1.0, blank, is_last=True) == ([], [])
+
+
 def test_each_word_has_its_own_age() -> None:
     play = Play(confirm_s=0.3)
     assert play.round(0.6, ONE) == ([], ["one"])
@@ -196,6 +206,18 @@ def test_a_full_stream_in_which_nothing_is_certain_is_confirmed_in_part() -> Non
     carried = [f"w{token}" for token in plan.prefix]
     assert after == [*carried, *guess]
     assert [*confirmed, *guess] == texts(item.word for item in words)  # nothing is lost or said twice
+
+
+@pytest.mark.parametrize(("carry", "begins", "prefix"), [(2, 1.5, (2,)), (0, 2.5, ())])
+def test_a_full_stream_does_not_begin_within_a_confirmed_word(
+    carry: int, begins: float, prefix: tuple[int, ...]
+) -> None:
+    """Which was heard once more, and confirmed twice."""
+    play = Play(stream_s=4.0, confirm_s=0.0, stuck_s=0.0, carry=carry)
+    play.round(1.9, word("one", 0.6, 1.0, 1))
+    assert play.round(2.8, word("two", 1.6, 2.5, 2)) == (["two"], [])
+    # A quarter of the window before its end is 2.1 s.
+    assert (play.plan(2.9).window.start, play.plan(2.9).prefix) == (begins * S, prefix)
 
 
 def test_a_full_stream_keeps_what_is_guessed_after_the_words_that_it_begins_with() -> None:

@@ -23,7 +23,7 @@ from whispertide.decoding.prompt import MARGIN_TOKENS, Prompt
 from whispertide.decoding.rules import NON_SPEECH, Rules
 from whispertide.decoding.search import Cost, Guard, Hypothesized, SearchResult, joined, run_search, truncation
 from whispertide.decoding.token_search import TokenSearch, build_search
-from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, whole_words
+from whispertide.decoding.token_words import Sampled, TokenWord, part_marks, read_words, tokens_of, whole_words
 from whispertide.features import Columns, Features
 from whispertide.methods.attention.listening import DecodeSettings, HeardWords, RoundJob
 from whispertide.model.engine import LAST_LAYER, Encoded, EncoderState
@@ -94,7 +94,8 @@ class AttendedDecode:
         firm_tokens = halt.index if halt is not None and halt.reason == "frontier" else len(best.tokens)
         firm = whole_words(words, firm_tokens)
         ended = self._word_ended(halt, firm == len(words), detector)
-        ending = part_marks(words[-1], best.logprobs[-len(words[-1].tokens) :], self.kind_of) if words else None
+        said = best.logprobs[: len(tokens_of(words))]  # without what is left out at the end
+        ending = part_marks(words[-1], said[-len(words[-1].tokens) :], self.kind_of) if words else None
         return replace(heard, words=words, firm=firm, halt=halt, last_frame=last_frame, word_ended=ended, ending=ending)
 
     # --- the decode ---------------------------------------------------------------------------------------------------

@@ -231,27 +231,31 @@ def _bundled_rules() -> dict[str, _Bundled]:
 
 def likely_shown(
     shown: Sequence[Word],
+    settled: Sequence[TokenWord],
     guess: Sequence[TokenWord],
     chances: Sequence[float],
     *,
     least: float,
-    confirmed: int,
+    start: int,
     end: int,
 ) -> tuple[Word, ...]:
     """The part of a guess to show, after the words `shown` before: new words only if they are likely to stay.
 
     A word that stands there keeps its spelling while rounds find it. Where they find another one, it stands until that
-    is likely enough, or until it is older than `STALE`. `confirmed` is where the confirmed words end, `end` where the
-    audio does.
+    is likely enough, or until it is older than `STALE`. `settled` are the words that were confirmed in this round, in
+    front of the guess; `start` is where its window begins, `end` where the audio does.
     """
-    standing = [word for word in shown if word.lies_after(confirmed)]
+    standing = list(shown)
+    # By text as well as time: the last word of a text is placed over all that comes after it, until more is heard.
+    for one in settled:
+        _found(standing, one.word)
+    confirmed = settled[-1].end if settled else start
+    standing = [word for word in standing if word.lies_after(confirmed)]
     view: list[Word] = []
     for one, chance in zip(guess, chances, strict=True):
-        known = next((n for n, word in enumerate(standing) if same(word, one.word)), None)
+        known = _found(standing, one.word)
         if known is not None:
-            view.append(replace(one.word, text=standing[known].text))
-            # What stood before it is no longer heard in front of this word, so it goes as well.
-            del standing[: known + 1]
+            view.append(replace(one.word, text=known.text))
         elif chance >= least:
             view.append(one.word)
             # A new word takes the place of whatever stood there.
@@ -259,3 +263,13 @@ def likely_shown(
         else:
             break
     return (*view, *(word for word in standing if word.end > end - STALE))
+
+
+def _found(standing: list[Word], word: Word) -> Word | None:
+    """A word as it stands, and no longer does, nor what is in front of it: that is no longer heard there."""
+    place = next((n for n, other in enumerate(standing) if same(other, word)), None)
+    if place is None:
+        return None
+    found = standing[place]
+    del standing[: place + 1]
+    return found

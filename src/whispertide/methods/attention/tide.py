@@ -258,7 +258,7 @@ class Tide(AttendingEnds):
             state.attended = None  # as void as the round; else the next would be void for the same reason
         if heard is None or heard.rewound:  # too short to be heard, or nothing of it counts: as it was
             return Judgement(state.guess, len(state.guess) if plan.is_last else 0, state.rounds)
-        heard = self._new_in(state, heard)
+        heard = self._new_in(state, heard, plan)
         state.note_attended(heard.last_frame)
         words, facts, closing = spoken(heard.words), self.known(state, heard, plan), None
         chances, rounds = read_rule(self.rule).chances(facts), tuple(known.rounds for known in facts)
@@ -290,11 +290,13 @@ class Tide(AttendingEnds):
         firm, end = len(spoken(heard.words[: heard.firm])), plan.window.end
         return facts_of(spoken(heard.words), state.guess, state.rounds, firm=firm, end=end, step=state.step(end))
 
-    def _new_in(self, window: ForcedWindow, heard: HeardWords) -> HeardWords:
-        """The words without copies of earlier ones, and without a loop that began with the text in front of it."""
+    def _new_in(self, window: ForcedWindow, heard: HeardWords, plan: RoundPlan) -> HeardWords:
+        """The words without copies of earlier ones. Of a loop that began with the text in front of it there are none,
+        where another round hears that audio.
+        """
         if not self.loop_guard:
             return heard
-        if self.reopen and window.words and heard.loops:
+        if self.reopen and window.words and heard.loops and (not plan.is_last or _rest(window, plan) > UNSETTLED):
             return replace(heard, words=(), firm=0)
         return without_copies(window.said, heard)
 
@@ -304,10 +306,11 @@ class Tide(AttendingEnds):
             return
         state.shown = likely_shown(
             state.shown,
+            judged.words[: judged.firm],
             state.guess,
             judged.chances[judged.firm :],
             least=self.min_shown_probability,
-            confirmed=judged.words[judged.firm - 1].end if judged.firm else state.start,
+            start=state.start,
             end=plan.window.end,
         )
 
@@ -342,7 +345,7 @@ class Tide(AttendingEnds):
             return False
         if heard is None or heard.halt is not None or heard.no_speech_prob > self.no_speech:
             return False
-        rest = result.plan.window.end - window.over_by
+        rest = _rest(window, result.plan)
         if heard.stop == "end_of_text" and rest > self.reopen:
             return True
         return self.loop_guard and heard.loops and rest > UNSETTLED
@@ -380,3 +383,8 @@ class Tide(AttendingEnds):
             guess=guess,
             closing=closing,
         )
+
+
+def _rest(window: ForcedWindow, plan: RoundPlan) -> int:
+    """The samples after the last confirmed word."""
+    return plan.window.end - window.over_by

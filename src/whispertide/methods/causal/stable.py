@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import ClassVar
 
-from whispertide.decoding.token_words import TokenWord, tokens_of
+from whispertide.decoding.token_words import TokenWord, spoken, tokens_of
 from whispertide.methods.causal.stable_beam import HeardStream, StableBeam
 from whispertide.methods.causal.stable_search import Rule, Scored
 from whispertide.streaming.choice import Choice, in_samples, setting
@@ -155,7 +155,7 @@ class Stable(Choice):
             confirmed += self._begin_again(state, end)
         elif not is_last and self._is_stuck(state, end):
             self._try_again(state, end)
-        return commit(confirmed, state.guess, state, end)
+        return commit(spoken(confirmed), spoken(state.guess), state, end)
 
     def _most(self, state: StableState, end: int) -> int:
         """The most tokens that the last round may add, after which none comes: enough for all audio without words."""
@@ -210,9 +210,23 @@ class Stable(Choice):
         if start - state.start < ROOM:
             cut = forced_cut([word.word for word in state.guess], Span(state.start, end), ROOM)
             forced = self._confirm(state, cut.confirm)
-            start = max(self._carried_from(state, self.carry), align_down(cut.cut)) if forced else align_down(cut.cut)
+            start = align_down(self._beside_words(state, cut.cut))
+            start = max(self._carried_from(state, self.carry), start) if forced else start
         self._begin(state, start, tuple(word for word in state.words if word.start >= start))
         return forced
+
+    def _beside_words(self, state: StableState, cut: int) -> int:
+        """`cut`, or where it would part a confirmed word, whose rest would be heard as another: in front of that, or
+        after it where that makes no room.
+        """
+        place = next((n for n, word in enumerate(state.words) if word.start < cut < word.end - MARGIN), None)
+        if place is None:
+            return cut
+        parted, following = state.words[place], state.words[place + 1 :]
+        before = parted.start - MARGIN
+        if self.carry and before - state.start >= ROOM // 2:
+            return before
+        return min(parted.end, following[0].start) if following else parted.end
 
     def _begin(self, state: StableState, start: int, words: tuple[TokenWord, ...]) -> None:
         """A stream that begins with these words; what the rounds guessed goes on after them."""
