@@ -7,9 +7,11 @@ is left out, put off or settled first (`SessionState.filter_commit`). Time is in
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from whispertide.audio.buffer import AudioBuffer
+from whispertide.decoding.voice import begun_with
 from whispertide.errors import OptionError
 from whispertide.events import Confirmed, Event, Hypothesis, Lag, Language
 from whispertide.options import DecodeOptions
@@ -193,7 +195,7 @@ class SessionState:
         they are.
         """
         plan = planned.plan
-        commit = self.filter_commit(verdict, result, gated=gated, labels=labels)
+        commit = self._begun(self.filter_commit(verdict, result, gated=gated, labels=labels))
         if labels is not None:
             confirmed, hypothesis = labels.label(commit.confirmed), labels.label(commit.hypothesis)
             commit = replace(commit, confirmed=confirmed, hypothesis=hypothesis)
@@ -247,6 +249,16 @@ class SessionState:
             return commit
         before = [*self.transcript.words[-CONTEXT:], *commit.confirmed][-CONTEXT:]
         return replace(commit, hypothesis=tuple(cut_loops(before, commit.hypothesis, normalise, guess=True).words))
+
+    def _begun(self, commit: Commit) -> Commit:
+        """The commit, whose words begin with the voice of their utterance where they began in the pause before it."""
+        utterance = self.turns.utterance
+        if utterance is None or utterance.onset is None:
+            return commit
+        begun = partial(begun_with, utterance.onset)
+        return replace(
+            commit, confirmed=tuple(map(begun, commit.confirmed)), hypothesis=tuple(map(begun, commit.hypothesis))
+        )
 
     def add(self, word: Word, at: int) -> None:
         """Confirm one more word without a round: the end of the turn has settled it."""

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoded_audio import check_tone, collect, pipe
+from each_row import each_row
 from sounds import encode, frequency, make_wav, tone, wav_bytes
+from whispertide.audio.buffer import to_float
 from whispertide.audio.file import decode_blocks, duration_of, load_audio
 from whispertide.errors import AudioFileError, TruncatedAudioError
 from whispertide.types import SAMPLE_RATE, FloatArray
@@ -99,28 +101,79 @@ def silent(samples: FloatArray) -> float:
     return float((np.abs(pieces).max(axis=1) < 1e-3).sum()) * 0.05
 
 
-@pytest.mark.parametrize(("name", "codec"), [("a.mkv", "aac"), ("a.mp4", "aac")])
-def test_sound_that_begins_after_the_picture_has_silence_before_it(tmp_path: Path, name: str, codec: str) -> None:
-    """../shared/bug-inputs/delay7.mkv: subtitles were early by the delay, and the file was called cut off."""
+def sound_later(path: Path, whole: Path, by_s: float) -> Path:
+    """The same film, with its sound `by_s` after the picture."""
     import av
 
-    whole = encode(tmp_path / f"whole-{name}", codec, tone(2.0, 44_100), 44_100, video=True)
-    path = tmp_path / name
     with av.open(str(whole)) as source, av.open(str(path), "w") as target:
         copies = {stream.index: target.add_stream_from_template(stream) for stream in source.streams}
         for packet in source.demux():
             if packet.dts is None or packet.pts is None:
                 continue
             if packet.stream.type == "audio":
-                packet.pts += round(3.0 / packet.time_base)
-                packet.dts += round(3.0 / packet.time_base)
+                packet.pts += round(by_s / packet.time_base)
+                packet.dts += round(by_s / packet.time_base)
             packet.stream = copies[packet.stream.index]
             target.mux(packet)
-    samples, error = collect(decode_blocks(path))
+    return path
+
+
+@pytest.mark.parametrize(("name", "codec"), [("a.mkv", "aac"), ("a.mp4", "aac")])
+def test_sound_that_begins_after_the_picture_has_silence_before_it(tmp_path: Path, name: str, codec: str) -> None:
+    """../shared/bug-inputs/delay7.mkv: subtitles were early by the delay, and the file was called cut off."""
+    whole = encode(tmp_path / f"whole-{name}", codec, tone(2.0, 44_100), 44_100, video=True)
+    samples, error = collect(decode_blocks(sound_later(tmp_path / name, whole, 3.0)))
     assert error is None
     assert len(samples) / SAMPLE_RATE == pytest.approx(5.0, abs=0.1)
     assert not samples[: round(2.9 * SAMPLE_RATE)].any()
     assert frequency(samples[-20_000:-3_000]) == pytest.approx(440, abs=4)
+
+
+def onset_after_begin(path: Path) -> float:
+    """Seconds from the beginning of a file to its first sound, by ffmpeg's time stamps of them."""
+    import av
+
+    with av.open(str(path)) as container:
+        begin = (container.start_time or 0) / av.time_base
+        for frame in container.decode(audio=0):
+            loud = np.abs(to_float(frame.to_ndarray()[0])) > 0.1
+            if loud.any():
+                assert frame.time is not None
+                return float(frame.time - begin + loud.argmax() / frame.sample_rate)
+    raise AssertionError("there is no sound")
+
+
+@pytest.mark.parametrize("by_s", [0.0, 0.06])
+@each_row(
+    ("name", "codec"),
+    [("a.mkv", "aac"), ("a.mp4", "aac"), ("a.mov", "pcm_s16le"), ("a.ts", "aac"), ("a.mpg", "mp2"), ("a.avi", "mp3")],
+)
+def test_sound_begins_where_the_container_says(tmp_path: Path, by_s: float, name: str, codec: str) -> None:
+    """MP4, Matroska, Ogg and MP3 mark what their encoder put before the sound, and ffmpeg skips it. MPEG-TS, AVI and
+    plain AAC do not: there it is sound of the file, as in every player.
+    """
+    whole = encode(tmp_path / f"whole-{name}", codec, tone(1.0, 48_000), 48_000, video=True)
+    path = sound_later(tmp_path / name, whole, by_s)
+    samples = load_audio(path)
+    assert np.argmax(np.abs(samples) > 0.1) / SAMPLE_RATE == pytest.approx(onset_after_begin(path), abs=0.001)
+
+
+@each_row(
+    ("name", "codec", "rate", "marked"),
+    [
+        ("a.m4a", "aac", 44_100, True),
+        ("a.mka", "aac", 44_100, True),
+        ("a.ogg", "libopus", 48_000, True),
+        ("a.mp3", "mp3", 44_100, True),
+        ("a.aac", "aac", 44_100, False),
+        ("a.mp2", "mp2", 44_100, False),
+    ],
+)
+def test_what_encoders_put_before_the_sound(tmp_path: Path, name: str, codec: str, rate: int, marked: bool) -> None:
+    path = encode(tmp_path / name, codec, tone(1.0, rate), rate)
+    begins = np.argmax(np.abs(load_audio(path)) > 0.1) / SAMPLE_RATE
+    assert begins == pytest.approx(onset_after_begin(path), abs=0.001)
+    assert (begins < 0.003) == marked
 
 
 @pytest.mark.parametrize("name", ["a.ts", "a.mp4", "a.mkv"])

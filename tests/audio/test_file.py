@@ -38,6 +38,13 @@ def test_samples_may_have_fewer_valid_bits_than_places(kind: str, valid: int) ->
     check_tone(load_audio(pipe(whole)), 0.7)
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_samples_may_have_64_bits(channels: int) -> None:
+    sound = np.repeat(tone(0.7)[:, None], channels, axis=1)
+    data = np.round(sound.astype(np.float64) * 2.0**62 * 1.9).astype("<i8").tobytes()
+    check_tone(load_audio(io.BytesIO(wav_bytes(data, SAMPLE_RATE, channels, 64))), 0.7, level=0.475)
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3, 6, 8])
 def test_channels_are_mixed_by_their_mean(tmp_path: Path, channels: int) -> None:
     path = tmp_path / "a.wav"

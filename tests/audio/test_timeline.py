@@ -28,8 +28,14 @@ def test_a_clock_that_was_set_anew_is_followed_from_there(jump: float) -> None:
     assert [line.advance(stamp, 1.0) for stamp in stamps] == pytest.approx([0, 0, 0, 0, 0, 0, 2.0])
 
 
+def test_audio_that_begins_a_little_after_the_picture_keeps_its_distance() -> None:
+    """No rounding is in it: the beginning of the recording is the earliest stamp itself."""
+    line = Timeline(begin_s=1.4)
+    assert [line.advance(stamp, 0.02) for stamp in (1.46, 1.48, 1.5)] == pytest.approx([0.06, 0, 0])
+
+
 @given(st.lists(st.floats(-0.04, 0.04), min_size=1, max_size=50))
 def test_rounded_stamps_leave_no_gaps(errors: list[float]) -> None:
-    line = Timeline()
+    line = Timeline(begin_s=errors[0])
     gaps = [line.advance(0.02 * number + error, 0.02) for number, error in enumerate(errors)]
     assert gaps == [0.0] * len(errors)

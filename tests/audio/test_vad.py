@@ -48,6 +48,8 @@ OPTIONS = GateOptions(min_speech=0.064, min_voice=0.064, min_silence=0.32, pre_r
 def test_an_utterance_carries_its_pre_roll_and_padding() -> None:
     events = scripted([0.0] * 10 + [0.9] * 6 + [0.0] * 20, OPTIONS)
     assert events == [SpeechStarted(6 * BLOCK, 12 * BLOCK), SpeechStopped(18 * BLOCK, 26 * BLOCK)]
+    assert isinstance(events[0], SpeechStarted)
+    assert events[0].onset == 10 * BLOCK
 
 
 def test_the_pre_roll_ends_at_the_start_of_the_stream_and_at_the_previous_utterance() -> None:

@@ -98,9 +98,9 @@ def test_another_length_of_windows_is_refused() -> None:
 
 
 def test_settings_of_the_voice_filter_are_kept_and_warned_of() -> None:
-    assert vad_options(None) is None
+    assert (vad_options(None, used=False), vad_options(None, used=True)) == (None, VadOptions())
     with pytest.warns(UserWarning, match="vad_parameters have no effect"):
-        kept = vad_options({"min_silence_duration_ms": 500})
+        kept = vad_options({"min_silence_duration_ms": 500}, used=True)
     assert kept == VadOptions(min_silence_duration_ms=500)
     with pytest.warns(UserWarning, match="no effect"):
-        assert vad_options(kept) is kept
+        assert vad_options(kept, used=False) is kept

@@ -258,6 +258,7 @@ def test_what_the_pipeline_does_not_use_there_it_does_not_use_here(model: Whispe
         "prompt_reset_on_temperature": 0.2,
         "prefix": "And so",
         "hallucination_silence_threshold": 2.0,
+        "max_initial_timestamp": 0.5,
     }
     audio = np.zeros(100, np.float32)
     segments, info = BatchedInferencePipeline(model).transcribe(audio, **unused)
@@ -268,10 +269,48 @@ def test_what_the_pipeline_does_not_use_there_it_does_not_use_here(model: Whispe
         "prompt_reset_on_temperature": 0.5,
         "prefix": "And so",
         "hallucination_silence_threshold": None,
+        "max_initial_timestamp": 0.0,
     }
-    for name in unused.keys() - {"condition_on_previous_text"}:
+    for name in unused.keys() - {"condition_on_previous_text", "max_initial_timestamp"}:
         with pytest.raises(OptionError, match=name):
             model.transcribe(audio, **{name: unused[name]})
+
+
+def test_the_pipeline_uses_the_first_temperature_alone(model: WhisperModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[DecodeOptions] = []
+
+    def windows(*asked: Any, **_: object) -> Iterator[OfflineSegment]:
+        used.append(asked[2])
+        yield from ()
+
+    monkeypatch.setattr(faster_whisper, "transcribe_heard", windows)
+    audio = np.zeros(SAMPLE_RATE, np.float32)
+    reported = []
+    for asked in ({}, {"temperature": [0.2, 0.4]}, {"temperature": 0.4}, {"max_initial_timestamp": 0.5}):
+        segments, info = BatchedInferencePipeline(model).transcribe(audio, **asked)
+        list(segments)
+        reported.append(list(info.transcription_options.temperatures))
+    assert [options.temperatures for options in used] == [(0.0,), (0.2,), (0.4,), (0.0,)]
+    assert reported == [[0.0], [0.2], [0.4], [0.0]]
+    assert used[-1].max_initial_timestamp == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:vad_parameters")
+def test_the_settings_of_the_voice_filter_are_reported_as_there(model: WhisperModel) -> None:
+    """Theirs: the defaults where the filter is used, and in the pipeline those of its windows."""
+    audio, own = np.zeros(SAMPLE_RATE, np.float32), {"min_silence_duration_ms": 500, "max_speech_duration_s": 9}
+    value = compat.VadOptions(threshold=0.4)
+    usual = [model.transcribe(audio, vad_filter=used)[1].vad_options for used in (False, True)]
+    assert usual == [None, compat.VadOptions()]
+    assert model.transcribe(audio, vad_filter=True, vad_parameters=own)[1].vad_options == compat.VadOptions(**own)
+    transcribe = BatchedInferencePipeline(model).transcribe
+    reported = [transcribe(audio, vad_parameters=given)[1].vad_options for given in (None, own, value)]
+    assert reported == [
+        compat.VadOptions(max_speech_duration_s=30, min_silence_duration_ms=160),
+        compat.VadOptions(max_speech_duration_s=30, min_silence_duration_ms=500),
+        value,
+    ]
+    assert transcribe(audio, vad_filter=False)[1].vad_options is None
 
 
 def test_what_every_window_is_shown(model: WhisperModel, monkeypatch: pytest.MonkeyPatch) -> None:

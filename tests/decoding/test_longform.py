@@ -199,6 +199,15 @@ class TestWindowAfterWindow:
         assert written.words[-1].end == written.span.end <= seek * HOP_LENGTH
         assert run.seek == seek
 
+    def test_the_first_word_after_a_pause_begins_where_somebody_speaks(self) -> None:
+        """A window begins before that, and alignment puts its first word at its beginning."""
+        told = [time(0), *story((" we", 40), (" walk", 60)), time(80)]
+        run = transcription(telling(told), 12, voice=voice((8.0, 9.2)))
+        (written,) = run.next_window()
+        assert written.window == round(7.6 * SAMPLE_RATE)
+        assert written.span.start == written.words[0].start == round(7.9 * SAMPLE_RATE)
+        assert written.words[0].end > 8 * SAMPLE_RATE
+
     def test_words_after_a_rest_are_heard_once(self) -> None:
         """The text closes at 1 s, somebody speaks again at 3 s, and one of its words lies there."""
         told = [time(0), *story((" we", 10), (" walk", 40), (" home", 170)), (time(50)[0], 200)]

@@ -5,8 +5,8 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whispertide.decoding.voice import AROUND, PAUSE, REST, UNHEARD, Voice
-from whispertide.types import SAMPLE_RATE, Span
+from whispertide.decoding.voice import AROUND, LEAD, PAUSE, REST, UNHEARD, Voice
+from whispertide.types import SAMPLE_RATE, Span, Word
 
 _LENGTHS = st.lists(st.integers(1, 4 * SAMPLE_RATE), min_size=2, max_size=12)
 SECOND = SAMPLE_RATE
@@ -91,3 +91,20 @@ def test_what_is_shown_of_a_recording_is_without_long_pauses() -> None:
     assert voice.shown(8 * SAMPLE_RATE) == 3 * SAMPLE_RATE + AROUND
     assert voice.shown(20 * SAMPLE_RATE) == 3 * SAMPLE_RATE + 2 * AROUND
     assert Voice(()).shown(SAMPLE_RATE) == 0
+
+
+def test_a_word_that_lasts_from_a_pause_into_speech_begins_with_that() -> None:
+    """A gate is right to a tenth of a second; what else lies in a pause is no word's beginning."""
+    spoken = voice((2, 4), (6, 8))
+    words = {
+        (1.6, 2.5): 1.9,  # the first of a window, which begins before somebody speaks
+        (1.95, 2.5): 1.95,
+        (2.5, 3.0): 2.5,
+        (3.95, 6.3): 5.9,  # it took the pause before it
+        (3.5, 6.3): 3.5,  # it took the pause after it
+        (4.5, 5.0): 4.5,  # nothing is known of it
+    }
+    begun = spoken.begun([Word(" a", round(start * SECOND), round(end * SECOND)) for start, end in words])
+    assert [word.start_s for word in begun] == list(words.values())
+    assert [word.end_s for word in begun] == [end for _, end in words]
+    assert LEAD == SECOND // 10

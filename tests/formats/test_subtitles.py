@@ -216,6 +216,36 @@ def test_a_text_without_word_times_is_cut_all_the_same() -> None:
     assert found[-1].end == 20 * SECOND
 
 
+@each_row(
+    ("text", "language"),
+    [
+        (CHINESE * 5, "zh"),
+        (JAPANESE * 4, "ja"),
+        (f"{JAPANESE}。" * 4, "ja"),
+        (THAI * 4, "th"),
+        ("ເກົ້ານ້ຳແມ່ໄປ" * 9, "lo"),
+        (f"iPhone {CHINESE * 2} 和{CHINESE * 3}", "zh"),
+    ],
+)
+def test_a_text_without_spaces_and_word_times_is_cut_all_the_same(text: str, language: str) -> None:
+    """As a translation is: it was one line, however long."""
+    found = cues(Document((TextSegment(0, 20 * SECOND, text),), language))
+    lines = [line for cue in found for line in cue.text.splitlines()]
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    for line in lines:
+        wide = [char for char in line if unicodedata.category(char) != "Mn"]
+        assert sum(1 + (unicodedata.east_asian_width(char) == "W") for char in wide) <= 42, line
+    assert all(len(cue.text.splitlines()) <= 2 for cue in found)
+    assert not [line for line in lines if line[0] in "。" or unicodedata.category(line[0]).startswith("M")]
+    assert all(before.end <= after.start for before, after in pairwise([Cue(0, 0, ""), *found]))
+    assert all(cue.end <= 20 * SECOND for cue in found)
+
+
+def test_korean_is_not_cut_in_a_word() -> None:
+    text = "가" * 50
+    assert texts(cues(Document((TextSegment(0, 5 * SECOND, f" {text} {text}"),), "ko"))) == [text, text]
+
+
 @pytest.mark.slow
 def test_a_speech_without_a_pause_is_cut() -> None:
     words = said("word " * 2000, word_s=0.4)

@@ -99,6 +99,19 @@ def test_words_wait_until_it_is_certain_that_somebody_speaks(step: float) -> Non
     assert confirmed([*events, *session.finish()]) == said(TALK)
 
 
+@pytest.mark.parametrize("step", [0.1, 0.5])
+def test_the_first_word_begins_with_the_voice_and_not_with_the_audio_kept_before_it(step: float) -> None:
+    """Alignment puts the first word of a window at its beginning, which is up to a second of silence."""
+    said_at = speech(("One", 2.0, 2.4), ("two", 2.5, 2.9), ("three", 6.0, 6.4))
+    aligned = speech(("One", 1.1, 2.4), ("two", 2.5, 2.9), ("three", 5.0, 6.4))
+    session = Session(RECIPE, exact(aligned), make_gate(said_at))
+    events = push(session, 8.0, step) + session.finish()
+    starts = [word.start_s for event in events if isinstance(event, Confirmed) for word in event.words]
+    shown = [event.words[0].start_s for event in events if isinstance(event, Hypothesis) and event.words]
+    assert starts == pytest.approx([1.9, 2.5, 5.9], abs=0.04)
+    assert min(shown) == pytest.approx(1.9, abs=0.04)
+
+
 def test_an_end_that_is_asked_for_is_no_click() -> None:
     session = Session(RECIPE, exact(), ScriptedGate([SpeechStarted(0, 1_000, is_certain=False)]))
     push(session, 0.75, 0.25)

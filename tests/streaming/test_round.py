@@ -22,6 +22,17 @@ def test_what_was_spoken_before_holds_unless_another_language_is_certain() -> No
     assert plan(3.0, spoken="en").language(among).language == "pt", "the list of languages was changed"
 
 
+def test_a_guess_that_nothing_was_spoken_before_to_hold_to() -> None:
+    heard, certain = DetectedLanguage("pt", 0.56, {"pt": 0.56, "en": 0.4}), DetectedLanguage("pt", 0.95, {"pt": 0.95})
+    assert plan(3.0).guesses(heard)
+    assert plan(1.0, is_last=True).guesses(heard)
+    assert plan(3.0, spoken="fr").guesses(heard), "the list of languages was changed"
+    assert not plan(1.0).guesses(heard), "it waits"
+    assert not plan(3.0, spoken="en").guesses(heard)
+    assert not plan(3.0).guesses(certain)
+    assert not plan(3.0).guesses(DetectedLanguage("pt", 1.0)), "nobody listened: it was asked for"
+
+
 def test_a_cough_or_a_name_changes_no_language_however_certain_it_sounds() -> None:
     heard = DetectedLanguage("cy", 0.99, {"cy": 0.99, "en": 0.01})
     short, enough = (TURNING - 320) / SAMPLE_RATE, TURNING / SAMPLE_RATE

@@ -19,7 +19,7 @@ from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.checkpoint.names import BUNDLED_DIR
 from whispertide.model.engine import LAST_LAYER, Encoded
 from whispertide.options import EngineOptions
-from whispertide.types import FloatArray
+from whispertide.types import N_FRAMES, FloatArray
 
 Story = Sequence[tuple[int, int]]  # tokens after the start sequence, and the frame that each is heard in
 SURE = 20.0  # logits of the token that is said
@@ -62,6 +62,7 @@ class ScriptedModel:
     no_speech: float = 0.0  # logits of the token for silence
     next_best: int | None = None  # a token that is always likely
     language: str | None = None  # what is spoken; then the model is a multilingual one
+    padded_language: str | None = None  # what it sounds like in windows of 30 s, if that is another one
     windows: list[Encoded] = field(default_factory=list)
     mels: list[FloatArray] = field(default_factory=list)
     decoders: list[ScriptedDecoder] = field(default_factory=list)
@@ -112,7 +113,9 @@ class ScriptedModel:
             if seen[-1] == sot:
                 logits[self.tokenizer.no_speech] = self.no_speech
                 if self.language is not None:
-                    logits[self.tokenizer.language_tokens[self.language]] = 5.0
+                    is_padded = encoded.frames == N_FRAMES // 2
+                    spoken = (is_padded and self.padded_language) or self.language
+                    logits[self.tokenizer.language_tokens[spoken]] = 5.0
             return logits
 
         def attend(seen: tuple[int, ...]) -> FloatArray:

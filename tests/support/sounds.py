@@ -1,6 +1,7 @@
 """Sounds and sound files for the tests: everything is computed, nothing is shipped."""
 
 import struct
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def encode(path: Path, codec: str, samples: FloatArray, rate: int, video: bool =
             _encode_pictures(container, pictures)
         convert = av.AudioResampler(stream.codec_context.format.name, "mono", rate)
         frame = av.AudioFrame.from_ndarray(samples[None, :], format="fltp", layout="mono")
-        frame.rate, frame.pts = rate, 0
+        frame.rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
         fifo = av.AudioFifo()
         for converted in [*convert.resample(frame), *convert.resample(None)]:
             fifo.write(converted)

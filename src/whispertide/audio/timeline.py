@@ -24,15 +24,17 @@ class Timeline:
     def advance(self, stamp_s: float | None, length_s: float) -> float:
         """Seconds of silence that belong before a portion of `length_s` with this stamp; None: it has no stamp.
 
-        A clock that goes back, or on by more than four hours, was set anew: what follows is counted from there.
+        Audio begins where its first stamp says, to the sample. A clock that goes back, or on by more than four hours,
+        was set anew: what follows is counted from there.
         """
+        smallest_s = _SMALLEST_S if self.at_s else 0.0
         gap = 0.0
         if stamp_s is not None:
             gap = stamp_s - self.begin_s - self.at_s
             if not -_SMALLEST_S <= gap <= _LARGEST_S:
                 self.begin_s += gap
                 gap = 0.0
-            elif gap < _SMALLEST_S:
+            elif gap < smallest_s:
                 gap = 0.0
         self.at_s += gap + length_s
         return gap

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from whispertide.audio.buffer import to_float
 from whispertide.audio.container import promised_size, with_full_width
@@ -199,6 +200,16 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def _values(frame: Any) -> npt.NDArray[Any]:
+    """The samples of a frame as they are: planar [channels, n], packed [1, n * channels]."""
+    if not frame.format.name.startswith("s64"):
+        values: npt.NDArray[Any] = frame.to_ndarray()
+        return values
+    # PyAV has no arrays of these; a plane may be longer than what it holds.
+    count = frame.samples if frame.format.is_planar else frame.samples * frame.layout.nb_channels
+    return np.stack([np.frombuffer(plane, np.int64)[:count] for plane in frame.planes])
+
+
 class Track:
     """The audio track of an open container, and the errors while it was read."""
 
@@ -298,7 +309,7 @@ class Track:
         """Resample one frame; a new resampler takes over if the rate or the channels change in mid-stream. A channel
         that the frame does not have is silent.
         """
-        values = frame.to_ndarray()  # planar: [channels, n]; packed: [1, n * channels]
+        values = _values(frame)
         samples = to_float(values.T if frame.format.is_planar else values.reshape(-1, frame.layout.nb_channels))
         if channel is not None:
             samples = samples[:, channel - 1 : channel] if channel <= samples.shape[1] else 0 * samples[:, :1]

@@ -70,12 +70,14 @@ class GateOptions:
 class SpeechStarted:
     """An utterance began: its audio starts at `start` (pre-roll included); known once `decided_at` was received.
 
-    `is_certain`: it is no click; else `SpeechCertain` follows, or it was one.
+    `is_certain`: it is no click; else `SpeechCertain` follows, or it was one. `onset`: the first sample that sounds
+    like a voice, where that is known.
     """
 
     start: int
     decided_at: int
     is_certain: bool = True
+    onset: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +304,10 @@ class SpeechGate:
         state, run = self._state, self._run(speech)
         if state.onset is None or run < self._min_speech:
             return None
-        start = max(state.floor, state.onset - self._pre_roll)
+        onset, start = state.onset, max(state.floor, state.onset - self._pre_roll)
         state.is_open, state.speech_end = True, state.judged
         self._make_certain(run)
-        return SpeechStarted(start, state.judged, state.is_certain)
+        return SpeechStarted(start, state.judged, state.is_certain, onset)
 
     def _while_open(self, speech: float) -> GateEvent | None:
         state = self._state

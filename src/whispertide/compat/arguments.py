@@ -84,10 +84,12 @@ def as_text(prompt: str | Sequence[int] | None, tokenizer: Tokenizer) -> str:
     return (prompt if isinstance(prompt, str) else tokenizer.decode(prompt or ())).strip()
 
 
-def vad_options(given: Mapping[str, Any] | VadOptions | None) -> VadOptions | None:
-    """The settings of the voice filter as a value, with a warning that they have no effect."""
+def vad_options(given: Mapping[str, Any] | VadOptions | None, *, used: bool) -> VadOptions | None:
+    """The settings of the voice filter as faster-whisper reports them: those given, with a warning that they have no
+    effect, else the usual ones if the filter is `used`.
+    """
     if given is None:
-        return None
+        return VadOptions() if used else None
     warnings.warn(
         "vad_parameters have no effect: the voice gate adapts to the recording, and leaves out pauses of more than 2 s",
         stacklevel=3,

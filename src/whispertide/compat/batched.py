@@ -18,8 +18,10 @@ _UNUSED: Mapping[str, Any] = MappingProxyType(
         "prompt_reset_on_temperature": 0.5,
         "prefix": None,
         "hallucination_silence_threshold": None,
+        "max_initial_timestamp": 1.0,
     }
 )
+_WINDOW_S, _PAUSE_MS = 30, 160
 
 
 class BatchedInferencePipeline:
@@ -75,17 +77,34 @@ class BatchedInferencePipeline:
         """Read a recording and find its language; its segments are decoded as they are asked for.
 
         As there, pauses are left out, a segment is all that is said in a window unless timestamps are asked for, and no
-        window is told what was said before it, but each is shown the prompt. So `condition_on_previous_text`,
-        `prompt_reset_on_temperature`, `prefix` and `hallucination_silence_threshold` have no effect, as there;
-        `batch_size` has none either. Arguments and errors are otherwise those of `WhisperModel.transcribe`.
+        window is told what was said before it, but each is shown the prompt. Of several temperatures only the first
+        is used. So `condition_on_previous_text`, `prompt_reset_on_temperature`, `prefix`,
+        `hallucination_silence_threshold` and `max_initial_timestamp` have no effect, as there; `batch_size` has none
+        either. Arguments and errors are otherwise those of `WhisperModel.transcribe`.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "batch_size")}
         given |= {"clip_timestamps": clip_timestamps or "0", **_UNUSED}
+        if not isinstance(temperature, int | float):
+            given["temperature"] = temperature[:1]
         # Here the prompt is shown to every window, and there the words to be recognized are.
         shown = (lasting_prompt(hotwords), as_text(initial_prompt, self.model.transcriber.tokenizer))
         given |= {"initial_prompt": None, "hotwords": " ".join(filter(None, shown))}
         segments, info = self.model.transcribe(**given)
         info.transcription_options = replace(
-            info.transcription_options, initial_prompt=initial_prompt, hotwords=hotwords, prefix=prefix
+            info.transcription_options,
+            initial_prompt=initial_prompt,
+            hotwords=hotwords,
+            prefix=prefix,
+            max_initial_timestamp=0.0,
         )
+        if vad_filter:
+            info.vad_options = _reported(info.vad_options, vad_parameters)
         return segments, info
+
+
+def _reported(used: VadOptions | None, given: Mapping[str, Any] | VadOptions | None) -> VadOptions | None:
+    """The settings of the voice filter as the pipeline reports them: it cuts into windows, and at shorter pauses."""
+    if used is None or isinstance(given, VadOptions):
+        return used
+    pause = _PAUSE_MS if given is None else used.min_silence_duration_ms
+    return replace(used, max_speech_duration_s=_WINDOW_S, min_silence_duration_ms=pause)

@@ -130,7 +130,7 @@ class WhisperModel:
             multilingual=multilingual and self.is_multilingual,
         )
         check_served(asked, chunk_length=chunk_length, vad_filter=vad_filter)
-        gate, lasting = vad_options(vad_parameters), lasting_prompt(hotwords)
+        gate, lasting = vad_options(vad_parameters, used=vad_filter), lasting_prompt(hotwords)
         wanted = self._known_language(language)
         heard = self._hear(audio, vad=vad_filter)
         detected = wanted or self._detect(heard, language_detection_segments, language_detection_threshold)
@@ -171,7 +171,7 @@ class WhisperModel:
         if audio is None:
             got = "features" if features is not None else "neither"
             raise OptionError(f"expected audio, samples at 16 kHz; got {got}: features are computed from it here")
-        vad_options(vad_parameters)
+        vad_options(vad_parameters, used=vad_filter)
         if not self.is_multilingual:
             raise UnknownLanguageError(f"expected a multilingual model; {self.transcriber.name} supports only English")
         heard = self._hear(audio, vad=vad_filter)

@@ -337,6 +337,7 @@ class Transcription:
             text = apart(self.model.tokenizer.decode(segment.tokens), language)
             if not len(segment.span) or not text.strip():
                 continue
+            segment = self._with_voice(segment)
             self.context.extend(segment.tokens)
             # A timestamp may lie in the padding after the recording.
             limit = self.features.samples
@@ -361,6 +362,13 @@ class Transcription:
         if not self._conditions or result.temperature > _HOT:
             self.context_from = len(self.context)
         return written
+
+    def _with_voice(self, segment: SpokenSegment) -> SpokenSegment:
+        """The segment, whose words after pauses begin with the voice."""
+        if self.voice is None or not segment.words:
+            return segment
+        words, span = self.voice.begun(segment.words), segment.span
+        return replace(segment, words=words, span=Span(max(span.start, min(words[0].start, span.end)), span.end))
 
     @property
     def _conditions(self) -> bool:

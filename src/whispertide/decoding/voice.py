@@ -9,10 +9,10 @@ windows end are those of faster-whisper's `vad_filter` (vad.py).
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from whispertide.types import SAMPLE_RATE, Span
+from whispertide.types import SAMPLE_RATE, Span, Word
 
 PAUSE = 2 * SAMPLE_RATE  # a longer one is not shown to the model
 AROUND = SAMPLE_RATE * 2 // 5  # that much is heard of a pause, before speech and after it
@@ -21,6 +21,15 @@ REST = SAMPLE_RATE // 2
 # So much voice between two words is no sound that was left out, and no word that was placed badly.
 UNHEARD = SAMPLE_RATE * 3 // 2
 LONGEST_WORD = 2 * SAMPLE_RATE  # what is longer lingers in speech that no word accounts for
+LEAD = SAMPLE_RATE // 10  # a gate may hear a word so much after it begins
+
+
+def begun_with(onset: int, word: Word) -> Word:
+    """A word that lasts from a pause into the voice that begins at `onset` begins with that. Alignment puts the
+    beginning of a window's first word at the beginning of the window.
+    """
+    begin = onset - LEAD
+    return replace(word, start=begin) if word.start < begin and word.end > onset else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,11 @@ class Voice:
             if spoken >= least:
                 return min(part.end + AROUND, following.start)
         return None
+
+    def begun(self, words: Sequence[Word]) -> tuple[Word, ...]:
+        """The words, none of which lasts from a pause into speech."""
+        onsets = [next((span.start for span in self.within(word.start + LEAD, word.end)), 0) for word in words]
+        return tuple(map(begun_with, onsets, words))
 
     def unheard(self, heard: Sequence[Span], start: int) -> Span | None:
         """The first speech, from a sample on and before the last of the words heard, that none accounts for, up to the

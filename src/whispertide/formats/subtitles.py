@@ -42,6 +42,12 @@ _WIDE = re.compile(
     "\U0001f300-\U0001faff\U00020000-\U0003fffd]"
 )
 
+# A character of a script without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese), or a piece of anything else.
+_UNSPACED_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u312f\u3400-\u9fff\uf900-\ufaff\uff01-\uff9d\U00020000-\U0003fffd"
+)
+_PIECES = re.compile(f"[{_UNSPACED_SCRIPTS}]|[^{_UNSPACED_SCRIPTS}]+")
+
 _ENDS = (*CLAUSE_ENDS, *SENTENCE_ENDS)
 _NOT_FIRST = (*_ENDS, *CLOSING)  # in a line
 
@@ -128,7 +134,7 @@ def cues(
         found += _cut(labelled(run), options)
         run = []
         whole = Word(segment.text, segment.start, segment.end, speaker=segment.speaker)
-        alone = labelled(_units([whole], clean, document.language))
+        alone = labelled(_units(_line_pieces(whole, options), clean, document.language))
         found += [alone] if alone and _stays(alone, options) else _cut(alone, options)
     found += _cut(labelled(run), options)
     return _time_cues(list(_labelled_again(_by_time(found), label, options)), options)
@@ -186,6 +192,18 @@ def _units(
     if cleaned:
         cleaned[-1] = replace(cleaned[-1], closes=True)
     return cleaned
+
+
+def _line_pieces(whole: Word, options: SubtitleOptions) -> list[Word]:
+    """A text whose words nobody knows, by character where it has no spaces and does not fit into lines as it is; the
+    time is shared out.
+    """
+    if all(_width_of(piece) <= options.line_width for piece in whole.text.split()):
+        return [whole]
+    pieces = _PIECES.findall(whole.text)
+    ends = accumulate(map(len, pieces), initial=0)
+    times = [whole.start + (whole.end - whole.start) * end // len(whole.text) for end in ends]
+    return [Word(piece, *span, speaker=whole.speaker) for piece, span in zip(pieces, pairwise(times), strict=True)]
 
 
 def _mark_breaks(units: Sequence[_Unit], language: str | None) -> list[_Unit]:

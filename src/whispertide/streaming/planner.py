@@ -199,7 +199,7 @@ class RoundPlanner:
         """Open the next utterance, if there is one."""
         state = self.state
         if not self._gated:
-            return self._horizon > state.floor and self._open(state.floor, state.floor)
+            return self._horizon > state.floor and self._open(state.floor, state.floor, None)
         while state.gate_events and state.gate_events[0].decided_at <= self._horizon:
             self._close_silent_turn(state.gate_events[0].decided_at)
             event = state.gate_events.pop(0)
@@ -210,7 +210,7 @@ class RoundPlanner:
                 # The gate knows of no flush and no clear: an utterance never reaches back over what these have ended.
                 start = min(max(event.start, state.floor), event.decided_at)
                 self.emit(SpeechStart, event.decided_at, start=start)
-                return self._open(start, event.decided_at)
+                return self._open(start, event.decided_at, event.onset)
         self._close_silent_turn(self._horizon)
         return False
 
@@ -220,11 +220,13 @@ class RoundPlanner:
         if turn is not None and at >= turn.end + pause:
             self._close_turn(turn.end + pause, turn.end)
 
-    def _open(self, start: int, known: int) -> bool:
+    def _open(self, start: int, known: int, onset: int | None) -> bool:
         turn = self.state.turn
         policy = self.choices.policy.start(start, None if turn is None else turn.policy)
         language = None if turn is None else turn.language
-        self.state.utterance = Utterance(start, known, policy, keep_from=start, last_end=start, language=language)
+        self.state.utterance = Utterance(
+            start, known, policy, keep_from=start, last_end=start, language=language, onset=onset
+        )
         return True
 
     def _next_plan(self, utterance: Utterance) -> RoundPlan | None:

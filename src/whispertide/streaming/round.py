@@ -91,6 +91,11 @@ class RoundPlan:
         is_guess = (found.probability < CERTAIN and len(self.window) < ENOUGH) or self._is_no_sign(found)
         return is_guess and not self.is_last and found.language != self.spoken
 
+    def guesses(self, found: DetectedLanguage) -> bool:
+        """True if the round's text would be in a language that is a guess, with nothing `spoken` before to hold to."""
+        is_guess = bool(found.shares) and found.probability < CERTAIN
+        return is_guess and self.spoken not in found.shares and not self.waits(found)
+
     def language(self, found: DetectedLanguage) -> DetectedLanguage:
         """The language of the round's text: the one detected in its window if that is certain, else what was `spoken`
         before. People seldom change their language, and an accent, a name or a cough sounds like another one.

@@ -33,6 +33,7 @@ class Utterance:
     due_at     how much audio there was when its next round came due; None: it has not yet
     unfinished whether the last confirmed word leaves a sentence open
     language   what the confirmed words of its turn are in, where that was detected
+    onset      the first sample that sounds like a voice, where a gate has said so
     ahead      its last round, as it would be if nobody spoke on: no more than a cache, too
     encoder    what the encoder carries from the newest round that came back to the next: no more than a cache, since
                the audio of the next window gives the same
@@ -56,6 +57,7 @@ class Utterance:
     due_at: int | None = None
     encoder: EncoderState | None = None
     ahead: RoundResult[Any] | None = None
+    onset: int | None = None
 
     def copy(self) -> "Utterance":
         """An independent copy."""

@@ -13,6 +13,7 @@ from whispertide.decoding.prompt import MARGIN_TOKENS
 from whispertide.methods.attention.listening import HeardWords
 from whispertide.methods.attention.single_pass import SinglePass
 from whispertide.options import DecodeOptions
+from whispertide.streaming.framing import PAD30
 from whispertide.types import FRAME_SAMPLES, N_SAMPLES, join_words
 
 
@@ -208,7 +209,7 @@ class TestLanguages:
         assert result.language == "de"
         assert 0.5 < result.language_probability < 0.7
         start = multilingual().sot_sequence("de", "transcribe", False)
-        assert [self.fed(model, 0), self.fed(model, 1)] == [[start[0]], list(start)]
+        assert [self.fed(model, 0), self.fed(model, -1)] == [[start[0]], list(start)]
         assert join_words([word.word for word in result.heard.words]) == "wir gehen"
 
     def test_a_guess_of_the_language_waits_for_more_speech(self) -> None:
@@ -219,6 +220,18 @@ class TestLanguages:
         assert len(model.decoders) == 1  # nothing was decoded
         assert hear(model, samples=ENOUGH).heard is not None
         assert hear(model, samples=ENOUGH - 320, options=DecodeOptions(language="de")).heard is not None
+
+    def test_a_guess_that_nothing_can_wait_for_is_made_of_a_padded_window(self) -> None:
+        """In base's short windows English with a Chinese accent sounds Chinese, and in padded ones it does not."""
+        model = self.speaking((" we", 10), language="zh", padded_language="en")
+        found = hear(model, samples=ENOUGH)
+        assert (found.language, [mel.shape[1] for mel in model.mels]) == ("en", [300, 3000])
+        assert [cost.stage for cost in found.costs][:2] == ["encode", "encode"]
+        assert hear(model, samples=ENOUGH - 320, is_last=True).language == "en"
+        for asked in ({"spoken": "zh"}, {"spoken": "de"}, {"options": DecodeOptions(language="zh")}, {"frame": PAD30}):
+            model.mels.clear()
+            hear(model, samples=ENOUGH, **asked)
+            assert len(model.mels) == 1, asked
 
     def test_another_language_than_before_has_to_be_certain(self) -> None:
         """An English reading went on in Portuguese after a pause, heard at 0.56 in more than three seconds."""
@@ -244,7 +257,7 @@ class TestLanguages:
             model, SinglePass(context_tokens=9, watch=(watch,)), prompt="今天天气很好我们去公园散步", is_last=True
         )
         assert [word.word.text for word in result.heard.words] == ["我们", "走", "路"]
-        before = self.fed(model, 1)
+        before = self.fed(model, -1)
         assert len(before) - len(multilingual().sot_sequence("zh")) > 3  # some of it fits
         assert watch.scenes[0].kind_of(before[-5]).speaks
 

@@ -284,6 +284,8 @@ class SinglePass(DecodeSettings):
         detected = resources.language(encoded, options)
         if plan.waits(detected):
             return result_of(resources, plan, None, detected, job.costs, 0)
+        if plan.guesses(detected) and resources.frame != PAD30 and not self._is_short(plan):
+            detected = resources.padded_language(features.window(0, features.frames), options, job.costs)
         language = plan.language(detected)
         decode = self.decodes(job, self, encoded, min(frames, encoded.valid_frames), language.language, plan.prefix)
         heard = decode.run(detector)
