@@ -6,7 +6,7 @@ arrays mean, the module that uses them knows; it declares its `Kind`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,10 +98,18 @@ def anywhere(checkpoint: Checkpoint, kind: Kind, variant: str = "") -> Path | No
     beside = path_beside(checkpoint, kind, variant)
     if beside.is_file():
         return beside
-    roots = (cache_path("attachments"), BUNDLED)
-    others = [path for root in roots for path in sorted(root.glob(str(kind.place(Path("*"), variant))))]
-    # Hashing tensors takes a moment, so it is left out where there is nothing to compare with.
-    return next((path for path in others if _owner(path, kind.largest) == checkpoint.tensors_hash), None)
+    return next(iter_elsewhere(checkpoint, beside.name, kind.largest), None)
+
+
+def iter_elsewhere(checkpoint: Checkpoint, name: str = "*.npz", largest: int = LARGEST) -> Iterator[Path]:
+    """Yield the files of that name of these very tensors that do not lie next to them: in the cache, then in the
+    package.
+    """
+    for root in (cache_path("attachments"), BUNDLED):
+        for path in sorted(root.glob(f"*/{name}")):
+            # Hashing tensors takes a moment, so it is left out where there is nothing to compare with.
+            if _owner(path, largest) == checkpoint.tensors_hash:
+                yield path
 
 
 def report_in(path: Path) -> dict[str, Any]:

@@ -21,13 +21,14 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "package" / "small"
 
 
-def test_the_digest_knows_an_adapter_that_lies_in_the_package(tmp_path: Path, elsewhere: Path) -> None:
+@pytest.mark.parametrize("name", ["short.npz", "hush-0.5s.npz"])
+def test_the_digest_knows_what_lies_in_the_package(name: str, tmp_path: Path, elsewhere: Path) -> None:
     """Another adapter there means other texts: what was measured before it is not theirs."""
     mine: Any = SimpleNamespace(folder=tmp_path, generation="greedy", tensors_hash="a" * 64)
     digests = [digest_attachments(mine)]
     elsewhere.mkdir(parents=True)
     for value in (1.0, 2.0):
-        save(elsewhere / "short.npz", Attachment({"weight": np.full(3, value, np.float32)}, "a" * 64))
+        save(elsewhere / name, Attachment({"weight": np.full(3, value, np.float32)}, "a" * 64))
         digests.append(digest_attachments(mine))
     assert len(set(digests)) == 3
     another: Any = SimpleNamespace(folder=tmp_path, generation="greedy", tensors_hash="b" * 64)

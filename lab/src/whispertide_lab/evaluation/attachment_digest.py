@@ -4,8 +4,8 @@ import hashlib
 from pathlib import Path
 
 from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.attachments import iter_elsewhere
 from whispertide.checkpoint.cache import file_digest
-from whispertide.checkpoint.short import short_adapter
 from whispertide.methods.short.hush import HushWord
 
 
@@ -14,8 +14,7 @@ def digest_attachments(checkpoint: Checkpoint, *words: HushWord) -> str:
     `words` from elsewhere. 12 hexadecimal digits.
     """
     elsewhere = "".join(hashlib.sha256(word.samples.tobytes()).hexdigest() for word in words)
-    if (adapter := short_adapter(checkpoint)) is not None:  # it may lie in the cache or in the package
-        elsewhere += file_digest(adapter)
+    elsewhere += "".join(map(file_digest, iter_elsewhere(checkpoint)))
     return digest_folder(checkpoint.folder, repr(checkpoint.generation) + elsewhere)
 
 
