@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from counting_watch import CountingWatch
+from fake_recognisers import fake_recognisers
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.methods.attention.steadiness import read_rule
@@ -101,6 +102,27 @@ def test_it_is_shown_how_far_it_is(runner: Runner) -> None:
     measure(runner, Measuring())
     assert isinstance(runner.watch, CountingWatch)
     assert runner.watch.done == runner.watch.total == 30
+
+
+def test_what_an_earlier_run_did_is_told_apart(runner: Runner) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        measure(runner, Measuring(patience=2))
+    measure(runner, Measuring())
+    assert isinstance(runner.watch, CountingWatch)
+    assert (runner.watch.skipped, runner.watch.done) == (20, 10)
+
+
+def test_so_are_the_utterances_of_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, watch = fake_recognisers(monkeypatch), CountingWatch()
+    runner = Runner(tmp_path, Setup(), watch)
+    runner.use_corpus("talks")
+    heard.fail_after = 3  # both utterances offline, and the first of the stream
+    with pytest.raises(KeyboardInterrupt):
+        runner.cell("tide")
+    assert (watch.skipped, watch.done) == (0, 40)
+    heard.fail_after = None
+    runner.cell("tide")
+    assert (watch.skipped, watch.done, watch.total) == (40, 40, 80)
 
 
 def test_other_settings_are_measured_anew(runner: Runner) -> None:
