@@ -27,6 +27,7 @@ COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#5
 SERIES = len(COLOURS)
 DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 _MARKERS = tuple("os^Dv<>p")
+_HOLLOW = "!"
 _WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
 _DPI = 160
 _ROW = 0.2  # inches: of a line of the title or the legend
@@ -51,7 +52,9 @@ _STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points to be joined; `notes`, one for each or none at all, stand next to them."""
+    """Points to be joined; `notes`, one for each or none at all, stand next to them. In a scatter the point of
+    one with `!` is hollow: it should not be relied on.
+    """
 
     label: str
     x: tuple[float, ...]
@@ -225,7 +228,10 @@ def scatter(
     def draw(axes: "Axes") -> None:
         axes.set_prop_cycle(**looks(marker=_MARKERS))
         for curve in curves:
-            axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
+            (line,) = axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
+            hollow = [at for at, note in enumerate(curve.notes) if _HOLLOW in note]
+            look = {"color": line.get_color(), "marker": line.get_marker(), "mfc": "white", "linestyle": "none"}
+            axes.plot([curve.x[at] for at in hollow], [curve.y[at] for at in hollow], **look)
         for level, dash in zip(levels, cycle((*DASHES[1:], DASHES[0])), strict=False):
             axes.axhline(level.y, color="black", linestyle=dash, lw=1.0, label=level.label)
         axes.margins(x=0.12, y=0.2)
