@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whispertide.atomic import CHOOSE_CACHE, writing
+from whispertide.atomic import CHOOSE_CACHE, write_text, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
@@ -230,5 +230,5 @@ def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
     from whispertide.tuning.tune_page import html
 
     with writing(path):
-        path.write_text(html(found), encoding="utf-8")
+        write_text(path, html(found))
     say(f"the page: {path}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from whispertide.atomic import replacing
 from whispertide.errors import OptionError
 from whispertide.extras import how_to_install
 
@@ -97,10 +98,11 @@ class Drawing:
         return buffer.getvalue()
 
     def save(self, stem: Path) -> None:
-        """Write STEM.png, STEM.pdf and STEM.csv. Raises `OSError`."""
-        stem.with_name(f"{stem.name}.png").write_bytes(self.image("png"))
-        stem.with_name(f"{stem.name}.pdf").write_bytes(self.image("pdf"))
-        stem.with_name(f"{stem.name}.csv").write_text(self.csv(), encoding="utf-8")
+        """Write STEM.png, STEM.pdf and STEM.csv, each whole or not at all. Raises `OSError`."""
+        content = {"png": self.image("png"), "pdf": self.image("pdf"), "csv": self.csv().encode()}
+        for kind, written in content.items():
+            with replacing(stem.with_name(f"{stem.name}.{kind}")) as unfinished:
+                unfinished.write_bytes(written)
 
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
