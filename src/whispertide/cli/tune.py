@@ -61,7 +61,7 @@ def tune(
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Find the framing, threads and step that suit a model on this machine. tide uses them from then on."""
-    from whispertide.audio.file import load_audio
+    from whispertide.audio.file import duration_of, load_audio
     from whispertide.model.whisper import load_model
     from whispertide.recipes.calibration import recall
 
@@ -74,12 +74,15 @@ def tune(
     def load() -> "WhisperModel":
         return load_model(name, engine, revision=revision, announce=say)
 
+    if not forget:  # what cannot be read or written is said before a model is loaded, let alone trained
+        for path in audio or []:
+            duration_of(path)
+        if output is not None:
+            check_file(output)
     loaded = load()
     if forget:
         say("forgotten" if _forget(loaded) else f"there is no result for {loaded.name}")
         return ExitCode.OK
-    if output is not None:
-        check_file(output)
     if train and loaded.knows_short:
         say(
             f"{loaded.name} knows short windows already, so --train has nothing to do; another adapter: "
