@@ -294,7 +294,8 @@ def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser
 
     def recognise(utterance: Utterance) -> Trace:
         if (kept := results.trace(spec, utterance.id)) is not None:
-            watch.skip(utterance.seconds)
+            # Once something was computed: other programs hear several at once, and these are of this run, too.
+            (watch.advance if made else watch.skip)(utterance.seconds)
             return kept
         if not made:
             made.append(make())
