@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
 SERIES = len(COLOURS)
+PICTURES = (".png", ".pdf", ".svg")
 DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 _MARKERS = tuple("os^Dv<>p")
 _HOLLOW = "!"
@@ -147,6 +148,14 @@ def new_figure(**settings: Any) -> "Iterator[Figure]":
         raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('plots')}") from error
     with mpl.rc_context(_STYLE):
         yield Figure(layout="constrained", **settings)
+
+
+def check_picture(path: Path) -> None:
+    """Raise `OptionError` for a name that no picture has, and without matplotlib, before there is anything to draw."""
+    if path.suffix not in PICTURES:
+        raise OptionError(f"expected a picture that ends in {', '.join(PICTURES)}; got {path.name!r}")
+    with new_figure():
+        pass
 
 
 def figure_of(
