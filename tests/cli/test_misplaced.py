@@ -30,7 +30,7 @@ def test_any_other_argument_is_one_too_many(run: Run, argument: str) -> None:
     result = run("serve", argument)
     assert (result.exit_code, result.stdout) == (2, "")
     said = plain(result.stderr)
-    assert "expected no argument" in said
+    assert "expected no further argument" in said
     assert "did you mean" not in said
 
 
@@ -60,7 +60,7 @@ def test_a_recording_called_as_a_model_is_one(
 @pytest.mark.parametrize("command", ["doctor", "profile"])
 def test_after_a_model_another_is_one_too_many(run: Run, command: str) -> None:
     said = plain(run(command, "tiny.en", "base").stderr)
-    assert "expected no argument" in said
+    assert "expected no further argument" in said
     assert "did you mean" not in said
 
 

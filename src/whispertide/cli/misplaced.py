@@ -26,7 +26,7 @@ class WithModelHints(TyperCommand):
         option = self._model_option()
         if rest and not allowed:
             models = [name for name in rest if option and is_model(name)]
-            ctx.fail(f"expected no argument after these; got {' '.join(map(repr, rest))}{_hint(option, models)}")
+            ctx.fail(f"expected no further argument; got {' '.join(map(repr, rest))}{_hint(option, models)}")
         if option and (names := [name for name in self._arguments(ctx) if is_model_name(name)]):
             ctx.fail(f"expected no model as an argument; got {names[0]!r}{_hint(option, names)}")
         return rest
