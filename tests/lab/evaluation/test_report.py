@@ -4,10 +4,12 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evaluation_cells import SPEC, make_cell, make_trace, results_in
 from whispertide.errors import OptionError
+from whispertide.tuning import page
 from whispertide.tuning.page import Table, html_table, text_table
 from whispertide_lab.evaluation import charts, plots, report
 from whispertide_lab.evaluation.marks import latency_marks
@@ -162,11 +164,11 @@ def test_plots_mark_them_too_and_say_what_that_means(tmp_path: Path) -> None:
     sure = make_cell(results, score={**waits, "matched_as_offline": True})
     few = make_cell(results, step_s=2.0, score={**waits, "matched_as_offline": False})
     placed = make_cell(results, step_s=3.0, score={**waits, "word_times": "aligned by base"})
-    cells, means = [sure, few, placed], ("! = fewer words matched than offline", "~ = word times by forced alignment")
+    cells, means = [sure, few, placed], ("!: fewer words matched than offline", "~: word times by forced alignment")
     points = charts.trade_off_plot(cells)
     assert [row[-1] for row in points.rows[:3]] == ["1 s", "2 s !", "3 s ~"]
     hollow = [line for line in points.figure.axes[0].lines if line.get_markerfacecolor() == "white"]
-    assert [list(line.get_xdata()) for line in hollow] == [[few.score["confirmed_mean_s"]]]
+    assert [np.asarray(line.get_xdata()).tolist() for line in hollow] == [[few.score["confirmed_mean_s"]]]
     for plot in (charts.latency_plot(cells), charts.waits_plot(cells)):
         labels = dict.fromkeys(row[0] for row in plot.rows)
         assert [*labels] == ["whisper-streaming 1 s", "whisper-streaming 2 s !", "whisper-streaming 3 s ~"]
@@ -182,8 +184,8 @@ def test_a_changed_recipe_is_marked_where_its_latency_is_drawn(tmp_path: Path, m
     def bars(items: Sequence[plots.Bar], **_: str) -> None:
         drawn.append([item.label for item in items])
 
-    monkeypatch.setattr(charts.plots, "bars", bars)
-    monkeypatch.setattr(charts.page, "figure", lambda *_: "a figure")
+    monkeypatch.setattr(plots, "bars", bars)
+    monkeypatch.setattr(page, "figure", lambda *_: "a figure")
     few = {"matched_as_offline": False, "gflop_per_s": 1.0}
     cells = [make_cell(results, score={"gflop_per_s": 2.0}), make_cell(results, changes=("carry=1",), score=few)]
     for about in charts._ABLATIONS:

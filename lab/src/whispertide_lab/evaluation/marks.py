@@ -8,8 +8,8 @@ from whispertide_lab.speech.utterance import ALIGNED
 UNRELIABLE_MARK = " !"
 ALIGNED_MARK = " ~"
 _IN_A_PLOT = {
-    UNRELIABLE_MARK: "! = fewer words matched than offline, not reliable",
-    ALIGNED_MARK: "~ = word times by forced alignment",
+    UNRELIABLE_MARK: "!: fewer words matched than offline, not reliable",
+    ALIGNED_MARK: "~: word times by forced alignment",
 }
 
 
