@@ -61,7 +61,9 @@ def is_model(name: str) -> bool:
 
 def is_model_name(name: str) -> bool:
     """Whether this is the name of a model, and of no file or folder here."""
-    return "/" not in name and is_model(name) and not os.path.exists(name)
+    from whispertide.checkpoint.names import is_known
+
+    return is_known(name.partition("@")[0]) and not os.path.exists(name)
 
 
 def _hint(option: str, names: list[str]) -> str:
