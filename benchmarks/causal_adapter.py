@@ -9,7 +9,7 @@ adapted    the same with the adapter
 
 Prints the loss per token at all chunk ends (`whispertide_lab.training.causal_labels`), ARWER (errors against the words
 that are over, summed over all chunk ends) and WER a second after the sentence, the latter two with 95 % intervals over
-sentences, then one JSON line. Needs torch.
+voices, then one JSON line. Needs torch.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from whispertide.checkpoint.low_rank import merge_adapter
 from whispertide.features import log_mel, raw_log_mel
 from whispertide.methods.causal.blocks import block_ends
 from whispertide.types import FRAME_SAMPLES, HOP_LENGTH, SAMPLE_RATE, FloatArray
-from whispertide_lab.evaluation.bootstrap import interval
+from whispertide_lab.evaluation.bootstrap import by_unit, interval, units_of
 from whispertide_lab.evaluation.wer import Counts
 from whispertide_lab.speech.noise import to_int16
 from whispertide_lab.speech.sentences import open_sentences
@@ -84,8 +84,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is shown at the chunk ends of a sentence; loss summed over so many tokens."""
+    """What is shown at the chunk ends of a sentence in a voice; loss summed over so many tokens."""
 
+    voice: str
     shown: list[Shown]
     loss: float
     tokens: int
@@ -106,7 +107,7 @@ def again(network: Whisper, tokenizer: Tokenizer, asked: Asked) -> Result:
         over = zip(asked.said.text.split(), asked.said.words or (), strict=True)
         words = tuple(word for word, (_, last) in over if last <= end * FRAME_SAMPLES)
         shown.append(Shown(tokenizer.decode(row).strip(), words))
-    return Result(shown, loss, int((targets >= 0).sum()))
+    return Result(asked.said.source, shown, loss, int((targets >= 0).sum()))
 
 
 def masked(network: Whisper, tokenizer: Tokenizer, asked: Asked) -> Result:
@@ -119,7 +120,8 @@ def masked(network: Whisper, tokenizer: Tokenizer, asked: Asked) -> Result:
     batch = CausalBatch(asked.block, first, torch.from_numpy(mel)[None], tokens, none, limits, targets, none)
     with torch.no_grad():
         loss = float(causal_loss(network, batch))
-    return Result(shown_at_ends(network, tokenizer, asked.said, asked.block), loss, batch.count)
+    shown = shown_at_ends(network, tokenizer, asked.said, asked.block)
+    return Result(asked.said.source, shown, loss, batch.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,11 @@ class Figure:
     high: float
 
     @classmethod
-    def of(cls, counts: list[Counts]) -> "Figure":
-        """Over all sentences; the interval by drawing sentences anew."""
+    def of(cls, counts: list[Counts], voices: list[str]) -> "Figure":
+        """Over all sentences; the interval by drawing their voices anew."""
         whole = sum(counts, Counts())
-        return cls(whole.errors / whole.reference, *interval([(one.errors, one.reference) for one in counts]))
+        drawn = by_unit([(one.errors, one.reference) for one in counts], units_of(voices))
+        return cls(whole.errors / whole.reference, *interval(drawn))
 
     def __str__(self) -> str:
         return f"{100 * self.rate:5.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
@@ -175,8 +178,9 @@ def main() -> None:
 def printed(results: list[Result], chunk_ms: int, way: str, kind: str) -> dict[str, float]:
     """The figures of some sentences, after they were printed."""
     loss = sum(result.loss for result in results) / sum(result.tokens for result in results)
-    all_ends = Figure.of([arwer(result.shown) for result in results])
-    last = Figure.of([arwer(result.shown[-1:]) for result in results])
+    voices = [result.voice for result in results]
+    all_ends = Figure.of([arwer(result.shown) for result in results], voices)
+    last = Figure.of([arwer(result.shown[-1:]) for result in results], voices)
     print(f"{chunk_ms:5d} ms  {way:8s} {kind:16s} loss {loss:.3f}  ARWER {all_ends}  WER {last}", flush=True)
     return {
         "sentences": len(results),

@@ -4,8 +4,8 @@
     python benchmarks/late_encoders.py late conformer --data spoken-test
 
 Each hears the same commands, or recordings without intents, as a whole, in torch, without pilots. The interval of a
-difference to the first network is a paired bootstrap over them. What encoding leaves for the end of speech, and how
-long one waits: `whispertide bench paper pilot --items "table 3"`. Needs the laboratory and its extra train.
+difference to the first network is a paired bootstrap over their speakers. What encoding leaves for the end of speech,
+and how long one waits: `whispertide bench paper pilot --items "table 3"`. Needs the laboratory and its extra train.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 from whispertide.cli.progress import counting
 from whispertide.tuning.page import Table
 from whispertide.understand.checkpoint import LateCheckpoint, load_late
-from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.bootstrap import paired_over
 from whispertide_lab.evaluation.markdown import markdown_table
 from whispertide_lab.training.latecontext.accuracy import Answer, Listener
 from whispertide_lab.training.shards import Shards, open_shards
@@ -35,12 +35,14 @@ def measure(networks: Mapping[str, LateCheckpoint], commands: Shards) -> dict[st
     return found
 
 
-def scores(found: Mapping[str, Sequence[Answer]]) -> dict[str, dict[str, float]]:
-    """Shares by network: word errors, right intents, and the ends of the interval of the difference in word errors."""
+def scores(found: Mapping[str, Sequence[Answer]], speakers: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Shares by network: word errors, right intents, and the ends of the interval of the difference in word errors;
+    `speakers` of the commands.
+    """
     first = next(iter(found.values()))
     told = {}
     for name, answers in found.items():
-        apart = paired(*([(one.errors, one.words) for one in each] for each in (first, answers)))
+        apart = paired_over(speakers, *([(one.errors, one.words) for one in each] for each in (first, answers)))
         told[name] = {
             "wer": sum(one.errors for one in answers) / sum(one.words for one in answers),
             "intents": float(np.mean([one.right for one in answers])),
@@ -89,7 +91,8 @@ def main() -> None:
     commands = open_shards(given.data).spread(given.count)
     networks = {name: load_late(folder) for name, folder in folders.items()}
     print(f"{len(commands)} commands, {commands.seconds:.0f} s of speech\n")
-    print(markdown_table(table(scores(measure(networks, commands)), networks)))
+    speakers = [place.entry["source"] for place in commands.places]
+    print(markdown_table(table(scores(measure(networks, commands), speakers), networks)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ sentence, each sentence cut out in the middle of the pauses around it and padded
 and sound are the same, so the difference is what long windows cost. A checkpoint that loses much there flatters every
 program that hears short windows (issue `papers`, 4).
 
-Prints the word errors of both, the difference with its 95 % interval over talks, and one JSON line. With `--silence`
+Prints the word errors of both, the difference with its 95 % interval over speakers, and one JSON line. With `--silence`
 every twelfth sentence is heard after so many seconds of faint noise instead. Needs the laboratory.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from whispertide.api import Transcriber, load
 from whispertide.types import FloatArray, seconds, to_samples
-from whispertide_lab.evaluation.bootstrap import MANY, Ratio, paired
+from whispertide_lab.evaluation.bootstrap import MANY, Ratio, paired_over
 from whispertide_lab.evaluation.clips import sentences_in
 from whispertide_lab.evaluation.corpora.parts import Excerpt, beginnings_for
 from whispertide_lab.evaluation.replay import OFFLINE
@@ -77,7 +77,8 @@ def ratio(counts: Counts) -> Ratio:
 def measure(transcriber: Transcriber, name: str, talks: list[Utterance]) -> dict[str, Any]:
     """The row of one checkpoint."""
     heard = [hear(transcriber, talk) for talk in talks]
-    difference = paired([ratio(each.apart) for each in heard], [ratio(each.whole) for each in heard])
+    sides = ([ratio(each.apart) for each in heard], [ratio(each.whole) for each in heard])
+    difference = paired_over([talk.group for talk in talks], *sides)
     row: dict[str, Any] = {
         "model": name,
         "talks": len(heard),
@@ -92,7 +93,7 @@ def measure(transcriber: Transcriber, name: str, talks: list[Utterance]) -> dict
     print(
         f"{name}: {row['sentences']} sentences alone {row['sentences_wer']} %, {row['talks']} talks whole "
         f"{row['talks_wer']} %: {row['difference']:+} points ({row['interval'][0]} to {row['interval'][1]}, over "
-        f"{row['talks']} talks{'' if row['talks'] >= MANY else ', so too narrow'})",
+        f"{difference.units} speakers{'' if difference.units >= MANY else ', so too narrow'})",
         flush=True,
     )
     return row

@@ -14,8 +14,8 @@ from whispertide_lab.evaluation.core_speed import are_alike
 from whispertide_lab.evaluation.corpora.people import HALVES, PARTS
 from whispertide_lab.evaluation.grid import OFFLINE, PEER
 from whispertide_lab.evaluation.markdown import markdown_table, stored_tables
+from whispertide_lab.evaluation.marks import latency_marks
 from whispertide_lab.evaluation.peers import PEERS, why_not
-from whispertide_lab.evaluation.report import latency_marks
 from whispertide_lab.evaluation.store import Cell
 
 SPOKEN = PARTS[:4]  # whole readings, utterances, accents, dictation: English, and whole sentences

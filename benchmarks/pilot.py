@@ -8,7 +8,7 @@ is over. Every way hears the same utterance before the next one is taken.
 
 Prints, per way, the wait from the end of the audio to the final text, the word errors, how many times longer the wait
 is without pilots, and what is computed in all per second of audio; then one JSON line. The interval of the difference
-of word errors is a paired bootstrap over utterances. espeak-ng and flite must be installed.
+of word errors is a paired bootstrap over speakers. espeak-ng and flite must be installed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 
 import whispertide
 from whispertide.types import SAMPLE_RATE
-from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.bootstrap import paired_over
 from whispertide_lab.evaluation.corpora import open_corpus
 from whispertide_lab.evaluation.corpora.parts import Excerpt
 from whispertide_lab.evaluation.items.commands import BASE, GATED, WAYS, Way, hear, sentences
@@ -43,6 +43,7 @@ def main() -> None:
     chosen = list(dict.fromkeys([BASE, *asked]))
     corpus = open_corpus(given.corpus, seed=given.seed, length_s=given.excerpt)
     every = list(sentences(Excerpt(corpus, given.excerpt).utterances()))
+    speakers = [item.group for item in every]
     audio_s = sum(len(item.audio) for item in every) / SAMPLE_RATE
     ways = {name: Way() for name in chosen}
     for name in chosen:  # once without counting
@@ -60,7 +61,7 @@ def main() -> None:
     rows = {}
     for name, way in ways.items():
         mean, p90 = statistics.mean(way.waits), float(np.percentile(way.waits, 90))
-        found = paired(base.errors, way.errors)
+        found = paired_over(speakers, base.errors, way.errors)
         less = statistics.mean(base.waits) / mean
         wer = sum(errors for errors, _ in way.errors) / sum(words for _, words in way.errors)
         perplexity = statistics.mean(way.perplexities)

@@ -24,7 +24,7 @@ from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table, text_table
 from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.grid import CellRequest, Setup, changes_of
-from whispertide_lab.evaluation.report import finds_fewer
+from whispertide_lab.evaluation.marks import finds_fewer
 from whispertide_lab.evaluation.runner import Runner
 from whispertide_lab.evaluation.watch import Watch
 

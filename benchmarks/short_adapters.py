@@ -5,8 +5,8 @@ layers, from how many windows; bare or with a little merged padding.
 
 Each kind learns from the same windows, with as many updates, by the loss of `whispertide train short`. One row each:
 the loss on held-out speakers, and the word errors on windows of --corpora, cut between words, beside the checkpoint
-padded to 30 s. A hush word is half a second of sound after the window (WhisperFlow), or as many frames of its log-mel.
---folder keeps what is done; the same command goes on. Needs the laboratory and torch.
+padded to 30 s, with an interval over speakers. A hush word is half a second of sound after the window (WhisperFlow), or
+as many frames of its log-mel. --folder keeps what is done; the same command goes on. Needs the laboratory and torch.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from whispertide.model.engine import Encoded
 from whispertide.model.whisper import WhisperModel
 from whispertide.streaming.framing import BARE, PAD30, Framing, Merged, taught_framing
 from whispertide.types import HOP_LENGTH, FloatArray, to_samples
-from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.bootstrap import paired_over
 from whispertide_lab.evaluation.corpora import open_corpus
 from whispertide_lab.speech.noise import Dice
 from whispertide_lab.speech.utterance import Utterance
@@ -258,10 +258,10 @@ class Row:
     loss: float | None
     heard: Heard
 
-    def line(self, before: Heard) -> str:
-        """Of the table."""
+    def line(self, before: Heard, speakers: Sequence[str]) -> str:
+        """Of the table; `speakers` of the windows."""
         size, loss = ("" if value is None else f"{value:,.4g}" for value in (self.size and self.size / 1e6, self.loss))
-        points = paired(before.errors, self.heard.errors).text(100.0)
+        points = paired_over(speakers, before.errors, self.heard.errors).text(100.0)
         ended = f"{self.heard.endless} of {len(self.heard.errors)}"
         return f"| {self.name} | {size} | {loss} | {self.heard.rate:.2f} | {points} | {ended} |"
 
@@ -367,14 +367,15 @@ def main() -> None:
         rows = untaught(checkpoint, options.folder, windows)
         for number, kind in enumerate(KINDS):
             rows.append(kept(options.folder / f"{number}.json", partial(school.row, number, kind, advance)))
-    words = round(sum(count for _, count in rows[0].heard.errors))
+    words, speakers = round(sum(count for _, count in rows[0].heard.errors)), [one.group for one in windows]
     print(
-        f"{checkpoint.name}: {len(lessons)} windows, {options.steps} updates; {words} words in {len(windows)} windows"
+        f"{checkpoint.name}: {len(lessons)} windows, {options.steps} updates; {words} words in "
+        f"{len(windows)} windows of {len({*speakers})} speakers"
     )
     print("\n| | million numbers | loss per token | errors % | points more than padded | without end |")
     print("|---|---:|---:|---:|---:|---:|")
     for row in rows:
-        print(row.line(rows[0].heard))
+        print(row.line(rows[0].heard, speakers))
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ adapter.
 A window is an utterance of at most --longest seconds; with --cut, recordings are cut between words into windows of at
 most so many seconds, where --aligner places the words. Each is one greedy decode by Whisper's rules, without timestamps
 and without the text before it. A text that does not end has as many tokens as nobody could say in that time, and its
-words count. Intervals of differences to the padded windows are by a bootstrap over windows (10,000 draws). Needs the
-laboratory.
+words count. Intervals of differences to the padded windows are by a bootstrap over speakers, or over recordings where
+nobody knows the speaker (10,000 draws). Needs the laboratory.
 """
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from typing import Any
 
 from whispertide import load
 from whispertide.api import Transcriber
@@ -29,11 +30,11 @@ from whispertide.options import DecodeOptions
 from whispertide.streaming.framing import BARE, PAD30, Framing, Merged, taught_framing
 from whispertide.types import FloatArray, seconds, to_samples
 from whispertide_lab.evaluation.aligned import aligned
-from whispertide_lab.evaluation.bootstrap import paired
+from whispertide_lab.evaluation.bootstrap import paired_over, units_of
 from whispertide_lab.evaluation.clips import limit
 from whispertide_lab.evaluation.corpora import open_corpus
 from whispertide_lab.evaluation.wer import align
-from whispertide_lab.speech.utterance import Utterance
+from whispertide_lab.speech.utterance import NOBODY, Utterance
 from whispertide_lab.training.short_lessons import search
 
 LONGEST_S = 8.0
@@ -56,8 +57,9 @@ class Heard:
 
 def pieces(utterance: Utterance, longest_s: float) -> Iterator[Utterance]:
     """An utterance with placed words, cut between words into pieces of at most so many seconds each. A word that could
-    not be placed stays with the one before it.
+    not be placed stays with the one before it. Where nobody knows the speaker, pieces of a recording are a group.
     """
+    group = utterance.id if utterance.group in NOBODY else utterance.group
     ends = accumulate((word.end or 0 for word in utterance.words), max)
     words = [replace(word, end=end) for word, end in zip(utterance.words, ends, strict=True)]
     longest = to_samples(longest_s)
@@ -70,7 +72,8 @@ def pieces(utterance: Utterance, longest_s: float) -> Iterator[Utterance]:
             return utterance.audio()[start:end]
 
         name = f"{utterance.id} {seconds(start):.2f}"
-        yield replace(utterance, id=name, words=tuple(words[:count]), seconds=seconds(end - start), audio=sound)
+        about: dict[str, Any] = {"id": name, "group": group, "seconds": seconds(end - start), "audio": sound}
+        yield replace(utterance, words=tuple(words[:count]), **about)
         del words[:count]
 
 
@@ -116,9 +119,9 @@ def hear(model: WhisperModel, encode: Encode, utterance: Utterance, into: Heard)
     into.endless += best.stop != "end_of_text"
 
 
-def row(name: str, heard: Heard, before: Heard) -> str:
+def row(name: str, heard: Heard, before: Heard, speakers: Sequence[str]) -> str:
     """A line of the table."""
-    points = paired(before.errors, heard.errors).text(100.0)
+    points = paired_over(speakers, before.errors, heard.errors).text(100.0)
     return f"| {name} | {heard.rate:.2f} | {points} | {heard.endless} of {len(heard.errors)} |"
 
 
@@ -152,11 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, (one, framing) in ways.items():
                 hear(one, framed(one, framing), utterance, heard[name])
             advance(model.name, number, len(utterances))
-    words = round(sum(count for _, count in heard["bare"].errors))
-    print(f"{model.name}: {len(utterances)} windows, {words} words\n")
+    words, speakers = round(sum(count for _, count in heard["bare"].errors)), [one.group for one in utterances]
+    print(f"{model.name}: {len(utterances)} windows of {len({*units_of(speakers)})} speakers, {words} words\n")
     print("| windows | errors % | points more than padded | without end |\n|---|---:|---:|---:|")
     for name, found in heard.items():
-        print(row(name, found, heard["padded to 30 s"]))
+        print(row(name, found, heard["padded to 30 s"], speakers))
 
 
 if __name__ == "__main__":

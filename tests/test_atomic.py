@@ -56,6 +56,15 @@ def test_the_longest_name_has_a_temporary_one(tmp_path: Path, name: str) -> None
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there are no such files")
+def test_a_device_is_written_and_not_replaced(tmp_path: Path) -> None:
+    """A program that runs as root would otherwise put a file in the place of /dev/null."""
+    (tmp_path / "nowhere").symlink_to("/dev/null")
+    write_text(tmp_path / "nowhere", "text")
+    assert (tmp_path / "nowhere").is_char_device()
+    assert [path.name for path in tmp_path.iterdir()] == ["nowhere"]
+
+
 def test_a_place_may_have_folders_above_it_that_are_missing(tmp_path: Path) -> None:
     check_place(tmp_path / "a" / "b.c")
     assert not list(tmp_path.iterdir())

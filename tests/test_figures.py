@@ -310,6 +310,46 @@ def test_at_a_glance_has_the_figures_of_the_tables_below_it() -> None:
             assert any(set(one) <= each for each in measured), one
 
 
+def delays_of_peers(*, glance: bool) -> dict[tuple[str, str], bool]:
+    """Whether each delay of peers.md is marked as not reliable, by itself and its errors."""
+    text = (LAB / "peers.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in row.strip("|").split("|")]
+        for section in sections(text)
+        if (heading(section) == "At a glance") is glance
+        for table in tables(section)
+        if glance or "confirmed mean s" in table[0]
+        for row in table[2:]
+    ]
+    pairs = [(row[at], row[at + 1]) for row in rows for at in (1, 4)] if glance else [(row[3], row[5]) for row in rows]
+    return {(errors, delay.split(" ")[0]): "!" in delay for errors, delay in pairs}
+
+
+def test_at_a_glance_a_delay_is_marked_as_below() -> None:
+    measured = delays_of_peers(glance=False)
+    shown = {pair: marked for pair, marked in delays_of_peers(glance=True).items() if pair in measured}
+    assert len(shown) > 12
+    assert shown == {pair: measured[pair] for pair in shown}
+
+
+def test_the_plot_of_the_readme_marks_the_same_delays() -> None:
+    measured = [
+        (*map(float, pair), marked)
+        for pair, marked in delays_of_peers(glance=False).items()
+        if all(map(NUMBER.fullmatch, pair))
+    ]
+    with (DOCS / "errors-trade-off.csv").open(encoding="utf-8", newline="") as file:
+        points = [row for row in list(csv.reader(file))[1:] if row[1]]
+    assert len(points) > 8
+    for _, delay, errors, note in points:
+        marked = {
+            mark
+            for other_errors, other_delay, mark in measured
+            if abs(float(errors) - other_errors) < 0.00501 and abs(float(delay) - other_delay) < 0.00501
+        }
+        assert marked == {"!" in note}, (delay, errors)
+
+
 def test_the_plot_of_the_readme_has_the_figures_of_the_tables() -> None:
     measured = [set(row) for row in rows_of_peers(glance=False)]
     with (DOCS / "errors-trade-off.csv").open(encoding="utf-8", newline="") as file:

@@ -53,11 +53,22 @@ def writing(place: Path | str, advice: str = "choose another place, or make room
         raise OutputError(f"{place} cannot be written: {error.strerror or error}; {advice}") from error
 
 
+def is_special(path: Path) -> bool:
+    """True for a pipe or a device, also at the end of a link: what is written goes into it, and no file takes its
+    place.
+    """
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path in the same folder to write a file or a folder to. In the end it takes the name of `path` and
-    replaces what is there (a folder: only an empty one); after an error it is removed. Raises OSError.
+    replaces what is there (a folder: only an empty one); after an error it is removed. A pipe or a device is yielded
+    itself. Raises OSError.
     """
+    if is_special(path):
+        yield path
+        return
     whole = Path(os.path.abspath(path))  # "." has no name
     unfinished = whole.with_name(f".{shortened(whole.name)}.{os.getpid()}.part")
     try:

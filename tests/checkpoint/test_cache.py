@@ -9,7 +9,7 @@ import pytest
 
 from whispertide.checkpoint import cache
 from whispertide.checkpoint.cache import cache_dir, cache_path, file_digest, read_note, write_note
-from whispertide.errors import CheckpointError
+from whispertide.errors import CheckpointError, OptionError
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,12 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, spare: Path) -> 
     monkeypatch.delenv("WHISPERTIDE_CACHE", raising=False)
     monkeypatch.setattr(Path, "home", nowhere)
     assert cache_dir() == spare
+
+
+def test_the_home_of_a_user_whom_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHISPERTIDE_CACHE", "~no-such-user/x")
+    with pytest.raises(OptionError, match=r"in WHISPERTIDE_CACHE; got '~no-such-user/x', .*set the whole path"):
+        cache_path("digests")
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path) -> None:

@@ -17,8 +17,9 @@ from fake_keyboard import FakeKeyboard
 from fake_transcriber import FakeTranscriber
 from whispertide.audio import mic
 from whispertide.cli import typist
+from whispertide.cli.pump import Pump
 from whispertide.dictation import keyboard as keyboards
-from whispertide.errors import AudioDeviceError, KeyboardError
+from whispertide.errors import AudioDeviceError, GraphError, KeyboardError
 from whispertide.types import SAMPLE_RATE, FloatArray
 
 WORDS = "word0 word1 word2 word3 word4 word5"
@@ -205,6 +206,19 @@ def test_what_cannot_be_typed_is_printed(run: Run, keyboard: FakeKeyboard, talk:
     result = run("dictate", "--audio", talk)
     assert (result.exit_code, result.stdout) == (5, "word0\n")
     assert result.stderr.splitlines()[-2:] == ["what was said and not typed:", "error: the display is gone"]
+
+
+def test_what_was_not_typed_when_the_model_fails_is_printed(
+    run: Run, keyboard: FakeKeyboard, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise GraphError("the graph cannot be run")
+
+    keyboard.busy = 1_000_000  # somebody leans on Shift
+    monkeypatch.setattr(Pump, "_finish", fails)
+    result = run("dictate", "--audio", talk)
+    assert result.exit_code == 4
+    assert result.stdout.split()[:2] == ["word0", "word1"]
 
 
 def test_what_waits_for_a_key_to_come_up_is_printed_at_ctrl_c(

@@ -93,6 +93,30 @@ def test_a_warning_in_a_body_is_a_line(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == "warning: 3 samples were not numbers\n"
 
 
+@pytest.mark.parametrize(("answered", "code"), [(KeyboardInterrupt, 130), (EOFError, None)])
+def test_ctrl_c_at_a_question_is_an_interrupt(
+    answered: type[BaseException],
+    code: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where there is nobody to answer, typer says that it was broken off."""
+
+    def answer(_: str) -> str:
+        raise answered
+
+    @guarded
+    def ask() -> ExitCode:
+        typer.confirm("really?", err=True)
+        return ExitCode.OK
+
+    monkeypatch.setattr("typer._click.termui.visible_prompt_func", answer)
+    with pytest.raises(typer.Exit if code else typer.Abort) as left:
+        ask()
+    assert getattr(left.value, "exit_code", None) == code
+    assert ("interrupted" in capsys.readouterr().err) is (code is not None)
+
+
 @pytest.mark.parametrize("kind", [typer.Exit, typer.Abort, BrokenPipeError])
 def test_what_typer_handles_passes_through(kind: type[Exception]) -> None:
     def body() -> ExitCode:

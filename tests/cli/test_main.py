@@ -12,16 +12,12 @@ import pytest
 import typer
 from typer import rich_utils
 
-from command_line import Run
+from command_line import Run, plain
 from each_row import each_row
 from whispertide.cli import main
 from whispertide.cli.exit import HELP
 from whispertide.options import DEFAULT_RECIPE
 from whispertide.recipes.catalogue import RECIPES
-
-
-def plain(text: str) -> str:
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())
 
 
 def test_the_version_is_that_of_the_package(run: Run) -> None:

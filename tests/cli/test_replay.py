@@ -1,6 +1,7 @@
 """`whispertide replay` as a command."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,16 @@ def test_with_another_recipe(run: Run, folder: Path) -> None:
     result = run("replay", folder.parent, "--set", "step_s=3", "--model", "other")
     assert result.exit_code == 0, result.output
     assert heard(result.stdout) == TEXT
+
+
+@pytest.mark.parametrize(("broken", "code"), [("session.json", 1), ("audio.wav", 3)])
+def test_a_damaged_recording_does_not_cost_the_others(run: Run, folder: Path, broken: str, code: int) -> None:
+    damaged = folder.parent / "20251231-000000-abc"
+    shutil.copytree(folder, damaged)
+    (damaged / broken).write_text("no such file")
+    result = run("replay", folder.parent)
+    assert (result.exit_code, heard(result.stdout)) == (code, TEXT)
+    assert damaged.name in result.stderr
 
 
 def test_what_is_no_recording(run: Run, tmp_path: Path) -> None:

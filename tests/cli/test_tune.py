@@ -94,6 +94,17 @@ def test_a_page_that_cannot_be_written_is_said_before_measuring(
     assert "is a folder; choose another name" in result.stderr
 
 
+@pytest.mark.parametrize("name", ["none.wav", "."])
+def test_recordings_that_cannot_be_read_are_said_before_a_model_is_loaded(
+    run: Run, monkeypatch: pytest.MonkeyPatch, asked: Any, tmp_path: Path, name: str
+) -> None:
+    """A folder, too: training takes one, and what was measured after it did not."""
+    monkeypatch.setattr(whisper, "load_model", lambda *_, **__: pytest.fail("a model was loaded"))
+    result = run("tune", "m", tmp_path / name, "--train")
+    assert (result.exit_code, asked) == (3, [])
+    assert result.stderr.startswith("error: ")
+
+
 def test_it_can_be_forgotten(run: Run, model: Any, asked: Any) -> None:
     remember(HASH, Calibration({"framing": "bare"}, "so"))
     assert "forgotten" in run("tune", "m", "--forget").stderr

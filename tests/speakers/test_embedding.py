@@ -63,9 +63,10 @@ def test_a_network_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_path_with_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(OWN_FILE, str(tmp_path / "gone.onnx"))
-    with pytest.raises(CheckpointNotFoundError, match=OWN_FILE):
-        find_embedding()
+    for gone in (str(tmp_path / "gone.onnx"), "~no-such-user/gone.onnx"):
+        monkeypatch.setenv(OWN_FILE, gone)
+        with pytest.raises(CheckpointNotFoundError, match=OWN_FILE):
+            find_embedding()
 
 
 def test_without_a_network_the_error_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

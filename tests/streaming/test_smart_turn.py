@@ -81,9 +81,10 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv(OWN_FILE, str(tmp_path / "text.onnx"))
     with pytest.raises(CheckpointError, match=r"text\.onnx does not load"):
         load_smart_turn()
-    monkeypatch.setenv(OWN_FILE, str(tmp_path / "nothing.onnx"))
-    with pytest.raises(CheckpointNotFoundError, match=f"nothing.onnx .{OWN_FILE}.; nothing is there"):
-        load_smart_turn()
+    for nothing in (str(tmp_path / "nothing.onnx"), "~no-such-user/nothing.onnx"):
+        monkeypatch.setenv(OWN_FILE, nothing)
+        with pytest.raises(CheckpointNotFoundError, match=f"nothing.onnx .{OWN_FILE}.; nothing is there"):
+            load_smart_turn()
 
 
 def test_without_a_file_the_error_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What tests of the command line share: how it is run, and audio files to give it."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,3 +20,8 @@ MODES = [(), STREAMED]
 def write_wav(path: Path, duration_s: float, rate: int = 16_000) -> Path:
     """A quiet tone; the fake transcriber hears two words per second in anything."""
     return save_wav(path, 3000 / 32_767 * np.sin(np.arange(round(duration_s * rate)) * 0.1), rate)
+
+
+def plain(text: str) -> str:
+    """What a panel of help or of an error says, without its frame and colours, in one line."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())

@@ -213,7 +213,11 @@ class ReadError(Exception):
 
 
 class _Remote:
-    """An open file of an address, by which messages name it; a read that breaks off is tried again."""
+    """The file at an address, opened for the decoder. `name` is the address: messages show it.
+
+    A read that fails raises `ReadError`, so that the recording counts as `failed` and not as `cut off`, and the same
+    command tries it again.
+    """
 
     def __init__(self, file: Any, name: str) -> None:
         self._file = file

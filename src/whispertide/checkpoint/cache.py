@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from whispertide.atomic import CHOOSE_CACHE, check_place, write_text
-from whispertide.errors import CheckpointError
+from whispertide.errors import CheckpointError, OptionError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -28,11 +28,12 @@ def cache_dir() -> Path:
     """The cache directory of whispertide; it may not exist yet, and may be impossible to make (`cache_path`).
 
     `$WHISPERTIDE_CACHE` if set; else `whispertide` in `$XDG_CACHE_HOME` or `~/.cache` (Linux and other Unix),
-    in `~/Library/Caches` (macOS), in `%LOCALAPPDATA%` (Windows).
+    in `~/Library/Caches` (macOS), in `%LOCALAPPDATA%` (Windows). Raises `OptionError` where the variable names the home
+    of a user that is not known here.
     """
     chosen = os.environ.get("WHISPERTIDE_CACHE")
     if chosen:
-        return Path(chosen).expanduser()
+        return _in_home(chosen)
     try:
         home = Path.home()
     except RuntimeError:  # a user without a name and a home, as containers have
@@ -42,6 +43,16 @@ def cache_dir() -> Path:
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "whispertide"
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "whispertide"
+
+
+def _in_home(chosen: str) -> Path:
+    try:
+        return Path(chosen).expanduser()
+    except RuntimeError as error:
+        raise OptionError(
+            f"expected a folder in WHISPERTIDE_CACHE; got {chosen!r}, and that user has no home here: set the "
+            "whole path"
+        ) from error
 
 
 def cache_path(*parts: str) -> Path:

@@ -77,12 +77,17 @@ class AdaptedCheckpoint(Checkpoint):
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 over the checkpoint without the adapter, and over the adapter's matrices."""
-        content = hashlib.sha256(super().content_hash.encode())
-        for name, matrices in sorted(self.adapter.matrices.items()):
-            content.update(name.encode())
-            for matrix in matrices:
-                content.update(np.ascontiguousarray(matrix, np.float32).tobytes())
-        return content.hexdigest()
+        return hash_matrices(self.adapter.matrices, super().content_hash)
+
+
+def hash_matrices(matrices: Matrices, before: str = "") -> str:
+    """SHA-256 over the matrices, after the text `before`, in hexadecimal."""
+    content = hashlib.sha256(before.encode())
+    for name, pair in sorted(matrices.items()):
+        content.update(name.encode())
+        for matrix in pair:
+            content.update(np.ascontiguousarray(matrix, np.float32).tobytes())
+    return content.hexdigest()
 
 
 def merge_adapter(checkpoint: Checkpoint, adapter: Adapter) -> AdaptedCheckpoint:

@@ -81,7 +81,7 @@ def find_model(name_or_path: str | Path, revision: str | None = None) -> Path | 
     """
     name, at, pinned = str(name_or_path).partition("@")
     path = Path(os.path.expanduser(name_or_path))  # `Path.expanduser` fails for a user who is not there
-    if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not _is_known(name)):
+    if str(name_or_path) and path.exists() and (isinstance(name_or_path, Path) or not is_known(name)):
         path = path.parent if _OF_A_FOLDER.fullmatch(path.name) and path.is_file() else path
         return _without_revision(path, revision)
     if at and revision is not None:
@@ -91,7 +91,7 @@ def find_model(name_or_path: str | Path, revision: str | None = None) -> Path | 
         raise OptionError(f"expected a branch, tag or commit after the @ of {str(name_or_path)!r}; got nothing")
     if name in bundled_names():
         return _without_revision(BUNDLED_DIR / name, revision)
-    if _is_known(name):
+    if is_known(name):
         return HubModel(SHORT_NAMES[ALIASES.get(name, name)].repo, revision)
     if _HUB_ID.fullmatch(name) and not isinstance(name_or_path, Path) and not _SINGLE_FILE.fullmatch(Path(name).name):
         return HubModel(name, revision)
@@ -119,10 +119,11 @@ def display_name(name_or_path: str | Path) -> str:
 
 def as_argument(folder: Path) -> str:
     """The name of a folder as an argument: "./base" where "base" alone means another model."""
-    return f"./{folder}" if _is_known(str(folder)) else str(folder)
+    return f"./{folder}" if is_known(str(folder)) else str(folder)
 
 
-def _is_known(name: str) -> bool:
+def is_known(name: str) -> bool:
+    """True for the name of a published model or of one in the package."""
     return name in SHORT_NAMES or name in ALIASES or name in bundled_names()
 
 

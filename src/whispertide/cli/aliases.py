@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
+from whispertide.cli.misplaced import WithModelHints
 from whispertide.errors import OptionError
 from whispertide.options import ANY_SPEAKERS, WHISPER_JSON, parse_switch
 from whispertide.spellings import precision_of, provider_of
@@ -98,7 +98,7 @@ ALIASES: Mapping[str, _Alias] = {
 NUMBERS: Mapping[str, str] = {"--speakers": str(ANY_SPEAKERS)}
 
 
-class WithAliases(TyperCommand):
+class WithAliases(WithModelHints):
     """A command that knows the aliases of its options, and the numbers that were left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.interrupt import Interrupts
 from whispertide.cli.output import STDIN
 from whispertide.cli.source import Source
-from whispertide.errors import KeyboardError, OptionError
+from whispertide.errors import OptionError
 from whispertide.options import DEFAULT_MODEL, DEFAULT_RECIPE, DecodeOptions
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class Dictation:
                 blocks, rest = self._blocks(recorded)
                 result = Pump(session, Meter(live), [Warnings(), self.typist], rest).run(blocks, interrupts)
             self.typist.end()
-        except (KeyboardError, KeyboardInterrupt):
+        except BaseException:  # of the keyboard, of the model, or Ctrl-C
             self._rescue()
             raise
         finally:

@@ -146,8 +146,12 @@ def guarded(command: Callable[P, ExitCode]) -> Callable[P, NoReturn]:
                 warnings.simplefilter("default", UserWarning)
                 warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
                 code = command(*args, **kwargs)
-        except (typer.Exit, typer.Abort):
+        except typer.Exit:
             raise
+        except typer.Abort as aborted:  # of a question; at the end of the input, or by Ctrl-C
+            if not isinstance(aborted.__context__, KeyboardInterrupt):
+                raise
+            code = report(aborted.__context__)
         except KeyboardInterrupt as interrupt:
             code = report(interrupt)
         except Exception as error:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TextIO, get_args
 
-from whispertide.atomic import CHOOSE_OUTPUT, check_place, shortened, writing
+from whispertide.atomic import CHOOSE_OUTPUT, check_place, is_special, shortened, writing
 from whispertide.errors import OptionError, OutputError
 from whispertide.options import WHISPER_JSON, file_extension
 
@@ -169,7 +169,7 @@ def check_file(path: Path) -> None:
         path.stat()  # an OSError for a name that is too long, or a link to itself
     if path.is_dir():
         raise OutputError(f"expected a file for the output; {path} is a folder; choose another name")
-    if _is_special(path):
+    if is_special(path):
         return
     if path.exists() and not (
         os.access(path, os.W_OK) and path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
@@ -186,13 +186,8 @@ def check_file(path: Path) -> None:
 
 def check_new(path: Path) -> None:
     """Refuse an existing file, for audio that cannot be recorded again. Raises `OutputError`."""
-    if path.exists() and not _is_special(path):
+    if path.exists() and not is_special(path):
         raise OutputError(f"the output {path} exists; choose another name, or replace it with --overwrite")
-
-
-def _is_special(path: Path) -> bool:
-    """True for a pipe or device: it cannot be replaced by a renamed file and is written as it is."""
-    return path.exists() and not path.is_file()
 
 
 def partial_path(path: Path) -> Path:
@@ -271,7 +266,7 @@ class Writer:
     def _start(self) -> TextIO:
         if self._path is None:
             return sys.stdout
-        if _is_special(self._path):
+        if is_special(self._path):
             return self._path.open("w", encoding="utf-8", newline="\n")
         real = self._path.resolve()
         handle, name = tempfile.mkstemp(prefix=f"{shortened(real.name)}.", suffix=".part", dir=real.parent)

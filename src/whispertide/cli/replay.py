@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whispertide.cli import arguments, completion
-from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.exit import ExitCode, combine, guarded, report, say
+from whispertide.errors import AudioError, TranscriptError
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -38,7 +39,7 @@ def replay(
 
     Without --recipe and --set the recorded rounds are used.
     With the same model and precision the text is then the same.
-    A line on standard error compares it with the text that the client got.
+    A line on standard error compares it with the text that the client got. A damaged recording is told, and left out.
     """
     from whispertide.server.recording import find_recordings, read_recording, replay_recording
     from whispertide.types import seconds
@@ -47,8 +48,13 @@ def replay(
     if recipe:
         stream.resolve()  # what cannot be is told before anything is loaded
     loaded: dict[str, Transcriber] = {}
+    codes = []
     for folder in find_recordings(recordings):
-        recording = read_recording(folder)
+        try:
+            recording = read_recording(folder)
+        except (AudioError, TranscriptError) as error:  # of one: the others can be run
+            codes.append(report(error, about=folder.name))
+            continue
         name = model or recording.model
         if name not in loaded:
             loaded[name] = arguments.load(name, engine)
@@ -59,4 +65,5 @@ def replay(
         typer.echo(replayed.text)
         same = "the same text as" if replayed.text == recording.text else "another text than"
         say(f"{folder.name}: {seconds(replayed.samples):.1f} s, {replayed.rounds} rounds, {same} recorded")
-    return ExitCode.OK
+        codes.append(ExitCode.OK)
+    return combine(codes)

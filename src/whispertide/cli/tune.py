@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whispertide.atomic import CHOOSE_CACHE, writing
+from whispertide.atomic import CHOOSE_CACHE, write_text, writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file
@@ -61,7 +61,7 @@ def tune(
     revision: arguments.Revision = None,
 ) -> ExitCode:
     """Find the framing, threads and step that suit a model on this machine. tide uses them from then on."""
-    from whispertide.audio.file import load_audio
+    from whispertide.audio.file import duration_of, load_audio
     from whispertide.model.whisper import load_model
     from whispertide.recipes.calibration import recall
 
@@ -74,12 +74,15 @@ def tune(
     def load() -> "WhisperModel":
         return load_model(name, engine, revision=revision, announce=say)
 
+    if not forget:  # what cannot be read or written is said before a model is loaded, let alone trained
+        for path in audio or []:
+            duration_of(path)
+        if output is not None:
+            check_file(output)
     loaded = load()
     if forget:
         say("forgotten" if _forget(loaded) else f"there is no result for {loaded.name}")
         return ExitCode.OK
-    if output is not None:
-        check_file(output)
     if train and loaded.knows_short:
         say(
             f"{loaded.name} knows short windows already, so --train has nothing to do; another adapter: "
@@ -230,5 +233,5 @@ def _write_page(found: "Tuning", path: Path, *, asked: bool) -> None:
     from whispertide.tuning.tune_page import html
 
     with writing(path):
-        path.write_text(html(found), encoding="utf-8")
+        write_text(path, html(found))
     say(f"the page: {path}")

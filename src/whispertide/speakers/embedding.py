@@ -61,7 +61,7 @@ class NetworkEmbedding:
 
 def find_network() -> Path | None:
     """Find the network on this machine: the user's own, or the published one; None: there is none."""
-    return Path(own).expanduser() if (own := os.environ.get(OWN_FILE)) else find_file(CAMPPLUS)
+    return Path(os.path.expanduser(own)) if (own := os.environ.get(OWN_FILE)) else find_file(CAMPPLUS)
 
 
 @dataclass(frozen=True, slots=True)

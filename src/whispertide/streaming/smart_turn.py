@@ -51,7 +51,7 @@ def features(audio: FloatArray) -> FloatArray:
 
 def find_smart_turn() -> Path | None:
     """Find the file on this machine: the user's own, or the published one; None: there is none."""
-    return Path(own).expanduser() if (own := os.environ.get(OWN_FILE)) else find_file(SMART_TURN)
+    return Path(os.path.expanduser(own)) if (own := os.environ.get(OWN_FILE)) else find_file(SMART_TURN)
 
 
 def load_smart_turn() -> SmartTurn:

@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from whispertide.atomic import replacing
 from whispertide.errors import OptionError
 from whispertide.extras import how_to_install
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 COLOURS = ("#1845fb", "#ff5e02", "#c91f16", "#c849a9", "#adad7d", "#86c8dd", "#578dff", "#656364")
 SERIES = len(COLOURS)
+PICTURES = (".png", ".pdf", ".svg")
 DASHES: Any = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 _MARKERS = tuple("os^Dv<>p")
+_HOLLOW = "!"
 _WIDTH, _HEIGHT = 5.6, 3.2  # inches, without title and legend: letters are legible on a phone's page, too
 _DPI = 160
 _ROW = 0.2  # inches: of a line of the title or the legend
@@ -51,7 +54,9 @@ _STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points to be joined; `notes`, one for each or none at all, stand next to them."""
+    """Points to be joined; `notes`, one for each or none at all, stand next to them. In a scatter the point of
+    one with `!` is hollow: it should not be relied on.
+    """
 
     label: str
     x: tuple[float, ...]
@@ -94,10 +99,11 @@ class Drawing:
         return buffer.getvalue()
 
     def save(self, stem: Path) -> None:
-        """Write STEM.png, STEM.pdf and STEM.csv. Raises `OSError`."""
-        stem.with_name(f"{stem.name}.png").write_bytes(self.image("png"))
-        stem.with_name(f"{stem.name}.pdf").write_bytes(self.image("pdf"))
-        stem.with_name(f"{stem.name}.csv").write_text(self.csv(), encoding="utf-8")
+        """Write STEM.png, STEM.pdf and STEM.csv, each whole or not at all. Raises `OSError`."""
+        content = {"png": self.image("png"), "pdf": self.image("pdf"), "csv": self.csv().encode()}
+        for kind, written in content.items():
+            with replacing(stem.with_name(f"{stem.name}.{kind}")) as unfinished:
+                unfinished.write_bytes(written)
 
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
@@ -142,6 +148,14 @@ def new_figure(**settings: Any) -> "Iterator[Figure]":
         raise OptionError(f"expected matplotlib for plots; it is not installed: {how_to_install('plots')}") from error
     with mpl.rc_context(_STYLE):
         yield Figure(layout="constrained", **settings)
+
+
+def check_picture(path: Path) -> None:
+    """Raise `OptionError` for a name that no picture has, and without matplotlib, before there is anything to draw."""
+    if path.suffix not in PICTURES:
+        raise OptionError(f"expected a picture that ends in {', '.join(PICTURES)}; got {path.name!r}")
+    with new_figure():
+        pass
 
 
 def figure_of(
@@ -225,7 +239,10 @@ def scatter(
     def draw(axes: "Axes") -> None:
         axes.set_prop_cycle(**looks(marker=_MARKERS))
         for curve in curves:
-            axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
+            (line,) = axes.plot(curve.x, curve.y, lw=1.2, label=curve.label)
+            hollow = [at for at, note in enumerate(curve.notes) if _HOLLOW in note]
+            look = {"color": line.get_color(), "marker": line.get_marker(), "mfc": "white", "linestyle": "none"}
+            axes.plot([curve.x[at] for at in hollow], [curve.y[at] for at in hollow], **look)
         for level, dash in zip(levels, cycle((*DASHES[1:], DASHES[0])), strict=False):
             axes.axhline(level.y, color="black", linestyle=dash, lw=1.0, label=level.label)
         axes.margins(x=0.12, y=0.2)

@@ -61,7 +61,7 @@ def test_or_read_from_its_card(tmp_path: Path, asked: Asked) -> None:
 
 @pytest.mark.usefixtures("asked")
 def test_wrong_usage(tmp_path: Path) -> None:
-    assert run("card", "newer", "--output", tmp_path / "card.txt").exit_code == ExitCode.OUTPUT
+    assert run("card", "newer", "--output", tmp_path / "card.txt").exit_code == ExitCode.USAGE
     (tmp_path / "file").touch()
     assert run("card", "newer", "--output", tmp_path / "file" / "card.md").exit_code == ExitCode.OUTPUT
     missing = run("card", "newer", "--output", tmp_path / "card.md", "--against", tmp_path / "none.json")

@@ -13,6 +13,7 @@ from whispertide_lab.evaluation.bootstrap import (
     interval,
     latencies,
     paired,
+    paired_over,
     times,
 )
 
@@ -149,6 +150,13 @@ def test_sounds_of_one_kind_are_not_one_speaker() -> None:
     silent = [spoken(n % 2, "rain", n, words=0) for n in range(MANY)]
     found = compare([spoken(1, "ann", 0), *silent], [spoken(2, "ann", 0), *silent])["wer"]
     assert found.units == MANY + 1
+
+
+def test_a_difference_over_speakers_draws_all_of_one_together() -> None:
+    a, b = [(1, 10), (2, 10), (0, 10)], [(3, 10), (2, 10), (1, 10)]
+    found = paired_over(["ann", "ann", ""], a, b)
+    assert found == paired([(3, 20), (0, 10)], [(5, 20), (1, 10)])
+    assert found.units == 2
 
 
 def test_units_keep_the_sums() -> None:

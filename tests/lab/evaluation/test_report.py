@@ -1,14 +1,18 @@
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evaluation_cells import SPEC, make_cell, make_trace, results_in
 from whispertide.errors import OptionError
+from whispertide.tuning import page
 from whispertide.tuning.page import Table, html_table, text_table
-from whispertide_lab.evaluation import charts, report
+from whispertide_lab.evaluation import charts, plots, report
+from whispertide_lab.evaluation.marks import latency_marks
 from whispertide_lab.evaluation.trace import RoundCost, Shown, Trace
 
 VOID = {"meta", "br", "img"}
@@ -150,9 +154,43 @@ def test_latencies_of_too_few_words_are_marked(tmp_path: Path, undrawn: None) ->
     assert ["1.00 !" in rows[1], "1.00 !" in rows[2]] == [False, True], "so that no table need have the column"
     assert [report.latency(cell.score) for cell in (sure, unreliable)] == ["1.00", "1.00 !"]
     assert report.latency({"confirmed_mean_s": None, "matched_as_offline": False}) == "–"
-    assert report.latency_marks(sure.score, unreliable.score) == " !"
+    assert latency_marks(sure.score, unreliable.score) == " !"
     assert report.UNRELIABLE_NOTE in report.build([unreliable])
     assert report.UNRELIABLE_NOTE not in report.build([sure])
+
+
+def test_plots_mark_them_too_and_say_what_that_means(tmp_path: Path) -> None:
+    results, waits = results_in(tmp_path), {"waits_s": {"voice gate": 0.1}}
+    sure = make_cell(results, score={**waits, "matched_as_offline": True})
+    few = make_cell(results, step_s=2.0, score={**waits, "matched_as_offline": False})
+    placed = make_cell(results, step_s=3.0, score={**waits, "word_times": "aligned by base"})
+    cells, means = [sure, few, placed], ("!: fewer words matched than offline", "~: word times by forced alignment")
+    points = charts.trade_off_plot(cells)
+    assert [row[-1] for row in points.rows[:3]] == ["1 s", "2 s !", "3 s ~"]
+    hollow = [line for line in points.figure.axes[0].lines if line.get_markerfacecolor() == "white"]
+    assert [np.asarray(line.get_xdata()).tolist() for line in hollow] == [[few.score["confirmed_mean_s"]]]
+    for plot in (charts.latency_plot(cells), charts.waits_plot(cells)):
+        labels = dict.fromkeys(row[0] for row in plot.rows)
+        assert [*labels] == ["whisper-streaming 1 s", "whisper-streaming 2 s !", "whisper-streaming 3 s ~"]
+        assert [text in plot.title for text in means] == [True, True]
+    assert report.waits_table(cells).columns[1:] == tuple(labels), "and the table of the same"
+    for plot in (charts.trade_off_plot([sure]), charts.latency_plot([sure]), charts.waits_plot([sure])):
+        assert not {"!", "~"} & {*"".join((plot.title, *(text for row in plot.rows for text in row)))}
+
+
+def test_a_changed_recipe_is_marked_where_its_latency_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, drawn = results_in(tmp_path), list[list[str]]()
+
+    def bars(items: Sequence[plots.Bar], **_: str) -> None:
+        drawn.append([item.label for item in items])
+
+    monkeypatch.setattr(plots, "bars", bars)
+    monkeypatch.setattr(page, "figure", lambda *_: "a figure")
+    few = {"matched_as_offline": False, "gflop_per_s": 1.0}
+    cells = [make_cell(results, score={"gflop_per_s": 2.0}), make_cell(results, changes=("carry=1",), score=few)]
+    for about in charts._ABLATIONS:
+        charts._ablation(cells, *about)
+    assert [label[-1] == "!" for _, label in drawn] == [True, False, False], "of latency, word errors and work"
 
 
 def test_a_share_of_matched_words_that_was_not_compared_says_so(tmp_path: Path) -> None:

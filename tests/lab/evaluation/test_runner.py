@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from counting_watch import CountingWatch
+from evaluation_cells import make_trace
+from fake_recognisers import fake_recognisers, talks
 from unheard_windows import without_short_windows
 from whispertide.api import Transcriber, load
 from whispertide.methods.attention.steadiness import read_rule
@@ -27,8 +29,9 @@ from whispertide_lab.evaluation.attachment_digest import digest_folder
 from whispertide_lab.evaluation.clips import CLIP_S, CUT_BY, Clip
 from whispertide_lab.evaluation.grid import CellRequest, Setup
 from whispertide_lab.evaluation.items import allocation, guard
-from whispertide_lab.evaluation.runner import Job, Runner
-from whispertide_lab.evaluation.store import CellSpec, Json
+from whispertide_lab.evaluation.runner import Job, Runner, _remembering
+from whispertide_lab.evaluation.store import CellSpec, Json, Results
+from whispertide_lab.evaluation.trace import Trace
 from whispertide_lab.speech.utterance import Recordings, Utterance
 
 USUAL, QUICK = 3, 2
@@ -101,6 +104,44 @@ def test_it_is_shown_how_far_it_is(runner: Runner) -> None:
     measure(runner, Measuring())
     assert isinstance(runner.watch, CountingWatch)
     assert runner.watch.done == runner.watch.total == 30
+
+
+def test_what_an_earlier_run_did_is_told_apart(runner: Runner) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        measure(runner, Measuring(patience=2))
+    measure(runner, Measuring())
+    assert isinstance(runner.watch, CountingWatch)
+    assert (runner.watch.skipped, runner.watch.done) == (20, 10)
+
+
+def test_so_are_the_utterances_of_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, watch = fake_recognisers(monkeypatch), CountingWatch()
+    runner = Runner(tmp_path, Setup(), watch)
+    runner.use_corpus("talks")
+    heard.fail_after = 3  # both utterances offline, and the first of the stream
+    with pytest.raises(KeyboardInterrupt):
+        runner.cell("tide")
+    assert (watch.skipped, watch.done) == (0, 40)
+    heard.fail_after = None
+    runner.cell("tide")
+    assert (watch.skipped, watch.done, watch.total) == (40, 40, 80)
+
+
+def test_what_was_heard_ahead_is_of_this_run(tmp_path: Path) -> None:
+    """As other programs do, which load their model anew each time."""
+    results, watch, said = Results(tmp_path), CountingWatch(), talks(count=3).items
+    spec = CellSpec("peer:one", "nano.en", "talks", "0", "simulated")
+
+    def hears_all(utterance: Utterance) -> Trace:
+        for other in said[1:]:
+            results.save_trace(spec, make_trace(other.id))
+        return make_trace(utterance.id)
+
+    results.save_trace(spec, make_trace(said[0].id))
+    recognise = _remembering(results, spec, lambda: hears_all, watch)
+    for utterance in said:
+        recognise(utterance)
+    assert (watch.skipped, watch.done) == (40, 80)
 
 
 def test_other_settings_are_measured_anew(runner: Runner) -> None:

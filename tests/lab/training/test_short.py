@@ -265,6 +265,23 @@ def test_training_goes_on_from_an_adapter_of_the_same_shape(
         trainer(checkpoint, shards, tmp_path / "other", start=start, rank=3)
 
 
+def test_a_run_that_began_from_another_adapter_is_refused(
+    tmp_path: Path, shards: Shards, checkpoint: Checkpoint
+) -> None:
+    """Also one that began from none."""
+    made = trainer(checkpoint, shards, tmp_path / "made")
+    made.run(quiet)
+    one = made.result()
+    other = replace(one, matrices={name: (a, 2 * b) for name, (a, b) in one.matrices.items()})
+    trainer(checkpoint, shards, tmp_path / "run", start=one)
+    trainer(checkpoint, shards, tmp_path / "run", start=one)
+    for start in (other, None):
+        with pytest.raises(OptionError, match="got others for from: choose another --run"):
+            trainer(checkpoint, shards, tmp_path / "run", start=start)
+    with pytest.raises(OptionError, match="got others for from"):
+        trainer(checkpoint, shards, tmp_path / "made", start=one)
+
+
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,16 @@ def test_what_a_rule_accepts_stays_as_it_says() -> None:
     assert "calibration error" in report(chances, truth)
 
 
+def test_a_plot_that_cannot_be_is_told_before_anything_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whispertide.api.load", lambda *_, **__: pytest.fail("a model was loaded"))
+    command = ["train", "steadiness", "nano.en", "--audio", str(CLIP), "--plot", str(tmp_path / "rule.html")]
+    result = CliRunner().invoke(app, command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "expected a picture that ends in .png, .pdf, .svg; got 'rule.html'" in result.stderr
+
+
 def test_a_fitted_rule_is_calibrated_on_voices_that_it_never_met() -> None:
     found = reliability(*held_out([made_up(800, voice, seed) for seed, voice in enumerate("abcd")]))
     assert found.error < 0.05

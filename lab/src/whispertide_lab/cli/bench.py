@@ -13,6 +13,7 @@ import typer
 from whispertide.atomic import writing
 from whispertide.cli import arguments, completion
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.cli.misplaced import WithModelHints
 from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide_lab.cli.bench_options import (
@@ -52,7 +53,7 @@ bench = typer.Typer(
 DEFAULT_RECIPES = "tide,whisper-streaming"
 
 
-@bench.command()
+@bench.command(cls=WithModelHints)
 @guarded
 @arguments.group_options
 def run(
@@ -180,7 +181,7 @@ def report(
     return ExitCode.OK
 
 
-bench.command()(paper)
+bench.command(cls=WithModelHints)(paper)
 
 
 def _measure(runner: "Runner", requests: "list[CellRequest]") -> "list[Cell]":

@@ -128,6 +128,11 @@ def measuring(folder: Path, setup: "Setup") -> "Iterator[Runner]":
             if self.progress is not None:
                 self.progress.advance(self.progress.task_ids[0], done_s)
 
+        def skip(self, done_s: float) -> None:
+            """Move it without a sample for its speed, by which it judges the time left."""
+            if self.progress is not None:
+                self.progress.tasks[0].completed += done_s
+
         def end(self) -> None:
             """Take it away."""
             if self.progress is not None and console.is_terminal:

@@ -11,7 +11,7 @@ import typer
 from whispertide.atomic import writing
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
-from whispertide.errors import OptionError, OutputError
+from whispertide.errors import OptionError
 from whispertide.extras import require
 
 ManifestOption = Annotated[
@@ -53,7 +53,7 @@ def card(
     from whispertide_lab.evaluation.card.make import CardOptions, check_asked, make_card, previous_card, write_card
 
     if output.suffix != ".md":
-        raise OutputError(f"expected a file that ends with .md; got {output}. The figures go next to it as .json")
+        raise OptionError(f"expected a file that ends with .md; got {output}. The figures go next to it as .json")
     check_asked(output, against)
     options = CardOptions(manifest, quick, seed, engine, output, against)
     try:

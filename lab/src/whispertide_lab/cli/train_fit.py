@@ -264,12 +264,13 @@ def train_workers() -> int:
 
 
 def _folders(texts: list[str]) -> "tuple[Moved, ...]":
-    """FOLDER=SHARE, or FOLDER alone."""
+    """FOLDER=SHARE, or FOLDER alone, whose name may have an equals sign in it."""
     from whispertide_lab.training.run_options import Moved
 
     found = []
     for text in texts:
-        folder, _, share = text.partition("=")
+        alone = "=" not in text or Path(text).is_dir()
+        folder, _, share = (text, "", "") if alone else text.rpartition("=")
         try:
             number = float(share) if share else None
         except ValueError:

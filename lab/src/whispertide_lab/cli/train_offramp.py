@@ -48,7 +48,7 @@ def offramp(
         list[Path] | None,
         typer.Option("--data", metavar="DIR", help="Speech with its text, as shards. Default: synthetic speech."),
     ] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Hours of synthetic speech.")] = 60.0,
+    minutes: Annotated[float, typer.Option("--minutes", min=1.0, help="Minutes of synthetic speech.")] = 60.0,
     utterances: Annotated[int, typer.Option("--utterances", min=50, help="Largest number of utterances.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed for speech, noise and training.")] = 0,
 ) -> ExitCode:

@@ -44,8 +44,12 @@ def steadiness(
     rule is fitted for all. All figures are from recordings, or voices, that the rule was not fitted on. The rule is
     printed last; use it with --set rule="...".
     """
+    from whispertide.tuning.drawing import check_picture
+
     for path in filter(None, (output, plot)):
         check_file(path)
+    if plot is not None:
+        check_picture(plot)
     if not audio:
         require("lab", "measuring")
     from whispertide import api
@@ -76,11 +80,11 @@ def steadiness(
     rule = fitting.fit_rule(examples)
     chances, stayed = fitting.held_out(examples)
     say(steadiness_report.report(chances, stayed))
-    if plot is not None:
-        with writing(plot):
-            steadiness_report.draw(chances, stayed, plot)
     if output is not None:
         with writing(output):
             steadiness_report.save(rule, chances, stayed, output)
+    if plot is not None:
+        with writing(plot):
+            steadiness_report.draw(chances, stayed, plot)
     typer.echo(rule.text())
     return ExitCode.OK

@@ -108,6 +108,12 @@ def paired(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: 
     return Difference(whole_a, whole_b, whole_b - whole_a, low, high, len(first))
 
 
+def paired_over(groups: Sequence[str], a: Sequence[Ratio], b: Sequence[Ratio]) -> Difference:
+    """The same for utterances, by the names of their speakers (`units_of`). Raises `OptionError` as `paired` does."""
+    units = units_of(groups)
+    return paired(by_unit(a, units), by_unit(b, units))
+
+
 def times(a: Sequence[Ratio], b: Sequence[Ratio], *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float, float]:
     """How many times the ratio of B that of A is, and its interval, on the same units in the same order.
 

@@ -9,6 +9,7 @@ from whispertide.tuning.drawing import SERIES, Curve, Drawing, Line, scatter
 from whispertide_lab.evaluation import plots
 from whispertide_lab.evaluation.bootstrap import MANY, UNITS, figure_interval
 from whispertide_lab.evaluation.grid import PEER
+from whispertide_lab.evaluation.marks import latency_marks, marks_in_short
 from whispertide_lab.evaluation.revisions import revisions
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.evaluation.trace import Trace
@@ -35,11 +36,16 @@ def label(cell: Cell, others: Sequence[Cell] = ()) -> str:
     return f"{cell.spec.label} {cell.spec.step}" if len(same) > 1 else cell.spec.label
 
 
+def _late_label(cell: Cell, others: Sequence[Cell] = ()) -> str:
+    """The same for a latency, with its marks."""
+    return label(cell, others) + latency_marks(cell.score)
+
+
 def trade_off(cells: Sequence[Cell]) -> str:
     """Latency against WER, a curve per recogniser, a point per step."""
     if not _placed(cells):
         return ""
-    note = "Each point is one step; down and to the left is better."
+    note = "Each point is one step; down and to the left is better; a hollow one has a latency that is not reliable."
     return page.figure(trade_off_plot(cells), "Latency against word error rate", note)
 
 
@@ -53,7 +59,7 @@ def trade_off_plot(cells: Sequence[Cell]) -> Drawing:
             name,
             tuple(float(cell.score["confirmed_mean_s"]) for cell in members),
             tuple(100 * float(cell.score["wer"]) for cell in members),
-            tuple(cell.spec.step for cell in members),
+            tuple((cell.spec.step + latency_marks(cell.score)).strip() for cell in members),
         )
         for name, members in curves.items()
     ]
@@ -64,7 +70,7 @@ def trade_off_plot(cells: Sequence[Cell]) -> Drawing:
         drawn,
         x_label="confirmed latency, mean (s)",
         y_label="WER (%)",
-        title=_title("latency against WER", cells),
+        title=_late_title("latency against WER", _placed(cells)),
         levels=[Line(f"offline WER {value:.1f} %", value) for value in offline[:3]],
     )
 
@@ -89,8 +95,8 @@ def latency_plot(
     cells: Sequence[Cell], key: str = "confirmed_s", caption: str = "how late words are confirmed"
 ) -> Drawing:
     """The distribution of latencies alone; cells without any are left out."""
-    samples = [(label(cell, cells), values) for cell in cells if (values := latencies(cell, key))]
-    return plots.distribution(samples, title=_title(caption, cells))
+    samples = [(_late_label(cell, cells), values) for cell in cells if (values := latencies(cell, key))]
+    return plots.distribution(samples, title=_late_title(caption, cells))
 
 
 def _waits(cells: Sequence[Cell]) -> str:
@@ -105,9 +111,10 @@ def waits_plot(cells: Sequence[Cell]) -> Drawing:
     """The parts of the mean confirmed latency of cells that have word times."""
     parts = parts_in([cell.score["waits_s"] for cell in cells])
     items = [
-        (label(cell, cells), {part: float(cell.score["waits_s"].get(part, 0.0)) for part in parts}) for cell in cells
+        (_late_label(cell, cells), {part: float(cell.score["waits_s"].get(part, 0.0)) for part in parts})
+        for cell in cells
     ]
-    return plots.stacked(items, x_label="mean wait (s)", title=_title("where the wait comes from", cells))
+    return plots.stacked(items, x_label="mean wait (s)", title=_late_title("where the wait comes from", cells))
 
 
 _ABLATIONS = (  # of what, its scale, caption, unit
@@ -118,10 +125,11 @@ _ABLATIONS = (  # of what, its scale, caption, unit
 
 
 def _ablation(cells: Sequence[Cell], key: str, scale: float, caption: str, unit: str) -> str:
-    chosen = _variants(cells)
+    chosen, is_late = _variants(cells), key == "confirmed_mean_s"
+    named, titled = (_late_label, _late_title) if is_late else (label, _title)
     items = [
         plots.Bar(
-            label(cell, chosen),
+            named(cell, chosen),
             scale * float(cell.score[key]),
             *_spread(cell, key, scale),
             colour=0 if not cell.spec.changes else 1,
@@ -134,7 +142,7 @@ def _ablation(cells: Sequence[Cell], key: str, scale: float, caption: str, unit:
     note = "Recipes as they are (blue), and changed (orange)."
     if any(item.low is not None for item in items):
         note += f" Whiskers: 95 % bootstrap intervals over {UNITS}; drawn for {MANY} or more of these."
-    return page.figure(plots.bars(items, x_label=unit, title=_title(caption, cells)), caption, note)
+    return page.figure(plots.bars(items, x_label=unit, title=titled(caption, chosen)), caption, note)
 
 
 def _over_time(
@@ -242,3 +250,9 @@ def _title(what: str, cells: Sequence[Cell]) -> str:
     """What, of which weights, on what."""
     spec, clocks = cells[0].spec, dict.fromkeys(cell.spec.clock for cell in cells)
     return f"{what}: {spec.model} ({spec.model_hash}) on {spec.corpus}, clock {', '.join(clocks)}"
+
+
+def _late_title(what: str, cells: Sequence[Cell]) -> str:
+    """The same for latencies, with what their marks mean."""
+    meant = marks_in_short(cell.score for cell in cells)
+    return _title(what, cells) + (f". {meant}" if meant else "")

@@ -7,7 +7,8 @@ from whispertide.errors import OptionError
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import bootstrap
 from whispertide_lab.evaluation.bootstrap import MANY, UNITS, Difference
-from whispertide_lab.evaluation.report import is_aligned, is_unreliable, latency_marks
+from whispertide_lab.evaluation.marks import is_aligned, latency_marks
+from whispertide_lab.evaluation.report import is_unreliable
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.evaluation.trace import FREE, PROCESSOR
 

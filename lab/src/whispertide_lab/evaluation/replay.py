@@ -24,7 +24,6 @@ from whispertide_lab.speech.utterance import Corpus, Utterance
 OFFLINE = DecodeOptions(word_timestamps=False)
 
 Recogniser = Callable[[Utterance], Trace]
-Progress = Callable[[float], None]  # told how many seconds of audio are done
 
 
 def streaming(
@@ -88,15 +87,10 @@ def run_cell(
     about: Mapping[str, Any],
     *,
     offline: Mapping[str, Trace] | None = None,
-    progress: Progress | None = None,
 ) -> tuple[Json, list[Json]]:
     """Every utterance of the corpus, one after the other: the rows of the cell and of each (`score`).
 
     `offline` has what the same weights write of the utterances offline, by their names.
     """
-    rows: list[Json] = []
-    for utterance in corpus.utterances():
-        rows.append(judge(utterance, recogniser(utterance), (offline or {}).get(utterance.id)))
-        if progress is not None:
-            progress(utterance.seconds)
+    rows = [judge(said, recogniser(said), (offline or {}).get(said.id)) for said in corpus.utterances()]
     return aggregate(rows, about), rows

@@ -15,18 +15,16 @@ from whispertide.tuning.page import Table
 from whispertide_lab.evaluation.charts import charts, label
 from whispertide_lab.evaluation.grid import OFFLINE
 from whispertide_lab.evaluation.latency import FEWER
+from whispertide_lab.evaluation.marks import UNRELIABLE_MARK, finds_fewer, is_aligned, latency_marks
 from whispertide_lab.evaluation.store import Cell
 from whispertide_lab.evaluation.trace import FREE, PROCESSOR
 from whispertide_lab.evaluation.waits import parts_in
-from whispertide_lab.speech.utterance import ALIGNED
 
 TIMED = "timed"  # live or simulated
 SYNTHETIC = (
     "Corpora called talks, rooms and noisy are synthetic speech, with the synthesizer's exact word times. "
     "Times are from the moment a word ended in the audio to the moment it was shown. Nothing is clamped or rounded."
 )
-UNRELIABLE_MARK = " !"
-ALIGNED_MARK = " ~"
 UNRELIABLE_NOTE = (
     f"! Latencies are marked where {100 * FEWER:g} points fewer words are matched than by the same weights offline; do "
     "not rely on them."
@@ -61,13 +59,6 @@ def latency(score: Mapping[str, Any], key: str = "confirmed_mean_s", digits: int
     """A latency of words in seconds, with its marks; a dash where there is none."""
     value = score.get(key)
     return number(value, digits) + latency_marks(score) if _known(value) else "–"
-
-
-def latency_marks(*scores: Mapping[str, Any]) -> str:
-    """What is written after a figure made of latencies: whether fewer words were matched than offline, whether any word
-    times are aligned.
-    """
-    return any(map(finds_fewer, scores)) * UNRELIABLE_MARK + any(map(is_aligned, scores)) * ALIGNED_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +168,9 @@ def waits_table(cells: Sequence[Cell]) -> Table:
     ]
     rows.append(("together", *(_milliseconds(sum(each.values())) for each in waits)))
     return Table(
-        ("part of the wait (ms)", *(label(cell, timed) for cell in timed)), tuple(rows), "Where the wait comes from"
+        ("part of the wait (ms)", *(label(cell, timed) + latency_marks(cell.score) for cell in timed)),
+        tuple(rows),
+        "Where the wait comes from",
     )
 
 
@@ -235,19 +228,9 @@ def _untimed(cells: Iterable[Cell]) -> list[Cell]:
     ]
 
 
-def is_aligned(score: Mapping[str, Any]) -> bool:
-    """Whether some of its word times are by forced alignment."""
-    return ALIGNED in (score.get("word_times") or "")
-
-
 def is_unreliable(cells: Iterable[Cell]) -> bool:
     """Whether some cell matched too few words for its latencies to mean anything."""
     return any(finds_fewer(cell.score) for cell in cells)
-
-
-def finds_fewer(score: Mapping[str, Any]) -> bool:
-    """Whether fewer words are matched than offline. False also where nothing was compared."""
-    return score.get("matched_as_offline") is False
 
 
 def matched_mark(score: Mapping[str, Any]) -> str:

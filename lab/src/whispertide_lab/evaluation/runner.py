@@ -148,11 +148,13 @@ class Runner(Workbench):
             return [self._clip(spec, number, clip, measure) for number, clip in enumerate(clips)]
 
     def _clip(self, spec: CellSpec, number: int, clip: Clip, measure: Callable[[Clip], Json]) -> Json:
-        found = self.results.clip(spec, number)
-        if found is None:
-            found = measure(clip)
-            self.results.save_clip(spec, number, found)
-        self.watch.advance(seconds(len(clip.samples)))
+        found, length_s = self.results.clip(spec, number), seconds(len(clip.samples))
+        if found is not None:
+            self.watch.skip(length_s)
+            return found
+        found = measure(clip)
+        self.results.save_clip(spec, number, found)
+        self.watch.advance(length_s)
         return found
 
     def run(self, request: CellRequest, *, place: str = "") -> Cell:
@@ -238,12 +240,12 @@ class Runner(Workbench):
             return done
         self.results.begin(spec)
         total = sum(utterance.seconds for utterance in corpus.utterances())
-        recognise = _remembering(self.results, spec, job.recogniser)
+        recognise = _remembering(self.results, spec, job.recogniser, self.watch)
         label = " ".join(part for part in (place, spec.label, spec.step, spec.model, spec.corpus) if part)
         with showing(self.watch, label, total):
             about = self._about(spec, corpus, offline)
             texts = {} if offline is None else {trace.utterance: trace for trace in offline.traces()}
-            score, rows = run_cell(recognise, corpus, about, offline=texts, progress=self.watch.advance)
+            score, rows = run_cell(recognise, corpus, about, offline=texts)
         return self.results.save(spec, score, rows)
 
     def _spec(self, recogniser: str, model: str, corpus: Corpus) -> CellSpec:
@@ -286,17 +288,20 @@ class Runner(Workbench):
         }
 
 
-def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser]) -> Recogniser:
-    """A recogniser that keeps each trace, and takes from the store what is there."""
+def _remembering(results: Results, spec: CellSpec, make: Callable[[], Recogniser], watch: Watch) -> Recogniser:
+    """A recogniser that keeps each trace, and takes from the store what is there; `watch` is told of both."""
     made: list[Recogniser] = []
 
     def recognise(utterance: Utterance) -> Trace:
         if (kept := results.trace(spec, utterance.id)) is not None:
+            # Once something was computed: other programs hear several at once, and these are of this run, too.
+            (watch.advance if made else watch.skip)(utterance.seconds)
             return kept
         if not made:
             made.append(make())
         trace = made[0](utterance)
         results.save_trace(spec, trace)
+        watch.advance(utterance.seconds)
         return trace
 
     return recognise

@@ -49,7 +49,7 @@ _IRRELEVANT = (
     *(
         f"lab/evaluation/{name}.py"
         for name in (
-            *("agreement", "charts", "clips", "compare", "estimate", "grid", "kept_cells", "named"),
+            *("agreement", "charts", "clips", "compare", "estimate", "grid", "kept_cells", "marks", "named"),
             *(
                 "paper",
                 "papers",

@@ -39,12 +39,11 @@ def unreserved(speech: Shards, least: int = SMALLEST) -> Shards:
 
 def divided(usable: Shards) -> tuple[Shards, Shards]:
     """What is trained on, and what is held back for validation: other speakers, or where there are too few for that one
-    utterance in so many.
+    utterance in so many. Short windows have a rule of their own (`short_speech.apart`).
     """
     speakers = sorted(usable.by_speaker())
     if len(speakers) < HELD_BACK:
-        trained = Shards(tuple(place for number, place in enumerate(usable.places) if number % HELD_BACK))
-        return trained, Shards(usable.places[::HELD_BACK])
+        return usable.one_in(HELD_BACK)
     held_back = set(speakers[::HELD_BACK])
     trained = usable.having(lambda place: place.entry["source"] not in held_back)
     return trained, usable.having(lambda place: place.entry["source"] in held_back)

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from whispertide.atomic import replacing, writing
 from whispertide.errors import OptionError
-from whispertide.tuning.drawing import new_figure
+from whispertide.tuning.drawing import check_picture, new_figure
 from whispertide_lab.training.loop import LOG, Figures, read_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PICTURE = "log.png"
-FORMATS = (".png", ".pdf", ".svg")
 _LOSSES = {
     "next": "next token",
     "held_out": "held out, averaged weights",
@@ -28,8 +27,7 @@ def plot(run: Path, output: Path | None = None) -> Path:
     Raises `OptionError` where matplotlib is not installed, the log is empty or the ending is unknown; `OutputError`.
     """
     output = output or run / PICTURE
-    if output.suffix not in FORMATS:
-        raise OptionError(f"expected a picture that ends in {', '.join(FORMATS)}; got {output.name!r}")
+    check_picture(output)
     if not run.is_dir():
         raise OptionError(f"expected the folder of a run; there is no {run}: check the path")
     log = read_log(run / LOG)

@@ -85,6 +85,11 @@ class Shards(Sequence[Utterance]):
         """Only those utterances of which `wanted` is true."""
         return Shards(tuple(filter(wanted, self.places)))
 
+    def one_in(self, count: int) -> "tuple[Shards, Shards]":
+        """All utterances but one in so many, and these."""
+        others = tuple(place for number, place in enumerate(self.places) if number % count)
+        return Shards(others), Shards(self.places[::count])
+
     def spread(self, count: int) -> "Shards":
         """At most `count` utterances, from the first to the last, evenly apart."""
         chosen = np.linspace(0, len(self) - 1, min(count, len(self))).astype(int)

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from whispertide.atomic import write_text, writing
 from whispertide.checkpoint import Checkpoint
+from whispertide.checkpoint.low_rank import hash_matrices
 from whispertide.checkpoint.short import GROUPS, ShortAdapter
 from whispertide.errors import OptionError
 from whispertide.model.whisper import WhisperModel
@@ -187,11 +188,11 @@ def open_trainer(
     texts come first; None where `stop` ended that.
 
     Raises `CorpusError` where the speech is none, `OptionError` where `start` has another rank, or the run that is
-    there other options or other speech, `OutputError` where the folder cannot be written.
+    there other options, other speech or another start, `OutputError` where the folder cannot be written.
     """
     if start is not None and start.rank != options.rank:
         raise OptionError(f"expected an adapter of rank {options.rank} to go on from; got one of rank {start.rank}")
-    note_options(options, folder, speech)
+    note_options(options, folder, speech, "" if start is None else hash_matrices(start.matrices))
     trained, held = apart(speech, options.seed)
     network = load_network(checkpoint).eval().requires_grad_(False).to(device)
     kept: list[list[Lesson]] = []

@@ -74,14 +74,15 @@ def _checked(speech: Shards, left_out: LeftOut, recordings: int) -> Shards:
 
 
 def apart(speech: Shards, seed: int) -> tuple[Shards, Shards]:
-    """What is trained on, and some speakers who are not; where there is one alone, some of what they say."""
+    """What is trained on, and some speakers who are not; where there is one alone, some of what they say.
+
+    Not as `lessons.divided` has it: what runs of either kind were taught, and how they go on, hangs on their division.
+    """
     speakers = speech.by_speaker()
     names = sorted(speakers)
     np.random.RandomState([seed % 2**32, len(names)]).shuffle(names)
     if len(names) == 1:
-        step = round(1 / HELD_OUT)
-        trained = tuple(place for number, place in enumerate(speech.places) if number % step)
-        return Shards(trained), Shards(speech.places[::step])
+        return speech.one_in(round(1 / HELD_OUT))
     count = max(1, round(HELD_OUT * len(names)))
     return _of(speakers, names[count:]), _of(speakers, names[:count])
 

@@ -13,18 +13,21 @@ from whispertide.errors import OptionError, OutputError
 from whispertide_lab.training.shards import Shards
 
 OPTIONS = "options.json"
-_SPEECH = "speech"  # its digest, next to the options; runs of earlier versions have none
+# Digests next to the options, which runs of earlier versions do not have: of the speech, and of what a run began from.
+_SPEECH, _FROM = "speech", "from"
 
 
-def note_options(options: Any, folder: Path, speech: Shards) -> None:
-    """Write them, a dataclass, and of which speech the run is; or see that those of the run are the same.
+def note_options(options: Any, folder: Path, speech: Shards, start: str = "") -> None:
+    """Write them, a dataclass, of which speech the run is, and the digest of what it starts from ("": of nothing); or
+    see that those of the run are the same.
 
     Raises `OptionError` where they are others, `OutputError` where the folder is not a run or cannot be written.
     """
-    path, asked = folder / OPTIONS, {**json.loads(json.dumps(asdict(options))), _SPEECH: speech.digest()}
+    path, digests = folder / OPTIONS, {_SPEECH: speech.digest(), _FROM: start}
+    asked = {**json.loads(json.dumps(asdict(options))), **digests}
     try:
         if path.exists():
-            there = {_SPEECH: asked[_SPEECH], **json.loads(path.read_text(encoding="utf-8"))}
+            there = {**digests, **json.loads(path.read_text(encoding="utf-8"))}
             if other := sorted(name for name in asked if there.get(name) != asked[name]):
                 raise OptionError(
                     f"expected the options and the speech that the run in {folder} began with; got others for "

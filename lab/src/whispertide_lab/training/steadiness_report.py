@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whispertide.atomic import write_text
+from whispertide.atomic import replacing, write_text
 from whispertide.methods.attention.steadiness import FEATURES, Rule
 from whispertide.tuning.steadiness import squared_error
 
@@ -82,7 +82,8 @@ def draw(chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None
         axes.set_xlabel("predicted chance to stay, by a rule fitted without the voice")
         axes.set_ylabel("share that stayed")
         axes.legend()
-        figure.savefig(output, dpi=120)
+        with replacing(output) as unfinished:
+            figure.savefig(unfinished, dpi=120, format=output.suffix[1:])
 
 
 def save(rule: Rule, chances: Sequence[float], stayed: Sequence[bool], output: Path) -> None:

@@ -20,8 +20,9 @@ def test_readers_want_a_folder(kind: str, tmp_path: Path) -> None:
     for spec in (kind, f"{kind}:"):
         with pytest.raises(OptionError, match=f"'{kind}:PATH'"):
             open_corpus(spec)
-    with pytest.raises(CorpusError, match="does not exist"):
-        open_corpus(f"{kind}:{tmp_path / 'gone'}")
+    for gone in (str(tmp_path / "gone"), "~no-such-user/gone"):
+        with pytest.raises(CorpusError, match="does not exist"):
+            open_corpus(f"{kind}:{gone}")
     (tmp_path / "file").write_text("")
     # a manifest may be named itself
     with pytest.raises(CorpusError, match="lists none" if kind == "manifest" else "is a file"):
@@ -73,8 +74,9 @@ def test_no_more_is_made_than_an_excerpt_needs(
 def test_a_check_makes_and_reads_nothing(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="librispeech:PATH"):
         check_corpus("talk")
-    with pytest.raises(CorpusError, match=r"gone\.jsonl; it does not exist"):
-        check_corpus(f"manifest:{tmp_path / 'gone.jsonl'}")
+    for gone in (str(tmp_path / "gone.jsonl"), "~no-such-user/gone.jsonl"):
+        with pytest.raises(CorpusError, match=r"gone\.jsonl; it does not exist"):
+            check_corpus(f"manifest:{gone}")
     (tmp_path / "broken.jsonl").write_text("no manifest")
     check_corpus(f"manifest:{tmp_path / 'broken.jsonl'}")
     check_corpus("nonspeech")

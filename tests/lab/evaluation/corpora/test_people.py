@@ -146,8 +146,9 @@ def test_the_named_folder_wins_and_without_one_it_lies_beside_the_checkout(
 
 
 def test_a_folder_that_is_not_there_is_said_before_anything_is_made(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="it does not exist: check the path"):
-        check_corpus(f"people:{tmp_path / 'nowhere'}")
+    for place in (str(tmp_path / "nowhere"), "~no-such-user/nowhere"):
+        with pytest.raises(CorpusError, match="it does not exist: check the path"):
+            check_corpus(f"people:{place}")
 
 
 def test_a_model_of_english_says_that_it_writes_no_other_language(folder: Path) -> None:

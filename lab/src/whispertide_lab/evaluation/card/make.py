@@ -7,6 +7,7 @@ compares, `page` writes. Does not know how a checkpoint was trained but by what 
 """
 
 import math
+import os
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -86,7 +87,7 @@ def check_asked(output: Path, against: str) -> None:
             if path.is_dir():
                 raise IsADirectoryError("it is a folder")
     if against.endswith(".json"):
-        read_card(Path(against).expanduser())
+        read_card(Path(os.path.expanduser(against)))
     elif against:
         load_checkpoint(against)
 
@@ -106,7 +107,7 @@ def previous_card(
 ) -> Card:
     """The card to compare with: read from a card's JSON file, or measured on the sets of the model `name`."""
     if against.endswith(".json"):
-        return read_card(Path(against).expanduser())
+        return read_card(Path(os.path.expanduser(against)))
     return make_card(against, options, words_of=name, announce=announce, advance=advance)
 
 

@@ -4,9 +4,9 @@
 (`evaluation.trace`): a name, a hash, and utterances with their reference. Does not know recognisers or scores.
 """
 
+import os
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 from whispertide.errors import CorpusError, OptionError
 from whispertide_lab.evaluation.corpora.parts import PIECES, beginnings_for
@@ -54,7 +54,7 @@ def check_corpus(spec: str) -> None:
         espeak_version()
     if is_people(kind):
         path = str(place_of_people(path))
-    if (kind in READ or is_people(kind)) and not Path(path).expanduser().exists():
+    if (kind in READ or is_people(kind)) and not os.path.exists(os.path.expanduser(path)):
         raise CorpusError(f"expected the files of the corpus {kind} at {path}; it does not exist: check the path")
 
 

@@ -6,6 +6,7 @@ any layout; those are the modules named after them.
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -168,7 +169,7 @@ def plain_words(text: str, language: str = "en") -> tuple[RefWord, ...]:
 
 def existing_folder(path: str | Path, what: str) -> Path:
     """The folder, if it is one. Raises `CorpusError`, which says what was expected in it."""
-    folder = Path(path).expanduser()
+    folder = Path(os.path.expanduser(path))
     if not folder.is_dir():
         came = "is a file" if folder.exists() else "does not exist"
         raise CorpusError(f"expected a folder with {what}; {folder} {came}; check the path")

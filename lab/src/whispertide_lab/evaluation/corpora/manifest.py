@@ -16,6 +16,7 @@ are not used alone. Recordings whose words have exact times also tell how well a
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def open_manifest(path: str | Path, *, quick: bool = False, seed: int = 0) -> Li
 
     Raises `CorpusError` if it has no manifest, one that is not as expected, or nothing to score.
     """
-    if (file := Path(path).expanduser()).is_file():
+    if (file := Path(os.path.expanduser(path))).is_file():
         return open_own(file, quick=quick, seed=seed)
     folder = existing_folder(path, f"{MANIFEST}, or a manifest")
     recordings = [one.recording for one in scored_in(folder)]

@@ -22,6 +22,7 @@ speaks, the file.
 """
 
 import hashlib
+import os
 from pathlib import Path
 
 import whispertide
@@ -62,7 +63,7 @@ def place_of_people(path: str) -> Path:
     Raises `CorpusError` where nobody named a folder and there is none.
     """
     if path:
-        return Path(path).expanduser()
+        return Path(os.path.expanduser(path))
     checkout = Path(whispertide.__file__).parents[2]
     usual = checkout.parent / "shared" / "speech"
     if (checkout / "pyproject.toml").is_file() and (usual / MANIFEST).is_file():

@@ -71,13 +71,14 @@ SHORTEST_S, LONGEST_S = 2.0, 8.0
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """What is said, and how it sounds: 16 kHz mono; of a command what is wanted. The language is known, as everywhere
-    in the evaluation.
+    in the evaluation. `group` is that of its recording: the speaker.
     """
 
     words: tuple[str, ...]
     audio: FloatArray
     intent: str | None = None
     language: str = "en"
+    group: str = ""
 
 
 def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
@@ -85,10 +86,11 @@ def sentences(utterances: Iterable[Utterance]) -> Iterator[Sentence]:
     for utterance in utterances:
         if utterance.intent is not None:
             words = tuple(word.text for word in utterance.words)
-            yield Sentence(words, utterance.audio(), utterance.intent, utterance.language)
+            yield Sentence(words, utterance.audio(), utterance.intent, utterance.language, utterance.group)
             continue
         for audio, said in cut_sentences(utterance, AROUND_S, SHORTEST_S, LONGEST_S):
-            yield Sentence(tuple(word.text for word in said), audio, language=utterance.language)
+            words = tuple(word.text for word in said)
+            yield Sentence(words, audio, None, utterance.language, utterance.group)
 
 
 @dataclass(slots=True)

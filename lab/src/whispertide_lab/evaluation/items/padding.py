@@ -19,7 +19,7 @@ from whispertide.streaming.framing import BARE, MEL_PER_S, PAD30, Framing, Merge
 from whispertide.tuning.drawing import Curve, Line, scatter
 from whispertide.tuning.page import Table
 from whispertide.types import N_SAMPLES, SAMPLE_RATE, FloatArray, seconds
-from whispertide_lab.evaluation.bootstrap import UNITS, Ratio, by_unit, paired, units_of
+from whispertide_lab.evaluation.bootstrap import UNITS, Ratio, paired_over
 from whispertide_lab.evaluation.clips import ABOUT, Clip, limit
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.store import Json
@@ -100,9 +100,7 @@ class Padded:
         words, ended = self.counts.reference, "–" if self.way.looped else f"{self.endless} of {len(self.errors)}"
         if not words:
             return f"{self.rate:.1f}", ended
-        units = units_of(self.sources)
-        both = (by_unit(way.errors, units) for way in (padded, self))
-        more = "" if self is padded else paired(*both).text(100.0)
+        more = "" if self is padded else paired_over(self.sources, padded.errors, self.errors).text(100.0)
         return f"{self.rate:.1f}", more, f"{100 * self.counts.insertions / words:.1f}", ended, f"{self.marks:.1f}"
 
     @property

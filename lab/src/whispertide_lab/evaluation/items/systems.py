@@ -23,6 +23,7 @@ from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import plots, report
 from whispertide_lab.evaluation.bootstrap import UNITS, Ratio, by_unit, times, units_in
 from whispertide_lab.evaluation.items.whisperflow import load_curve
+from whispertide_lab.evaluation.marks import latency_marks
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.views import look
 from whispertide_lab.evaluation.wer import align
@@ -242,7 +243,7 @@ def word_figure(runner: "Runner") -> Outcome:
 def _bars(measured: Sequence[Measured], step: str, colour: int) -> list[plots.Bar]:
     """How late each confirms words, if it does."""
     return [
-        plots.Bar(f"{one.label}, {step}{report.latency_marks(one.cell.score)}", value, colour=colour)
+        plots.Bar(f"{one.label}, {step}{latency_marks(one.cell.score)}", value, colour=colour)
         for one in measured
         if (value := _late(one))
     ]
@@ -268,7 +269,7 @@ def _times_sooner(measured: Sequence[Measured]) -> str:
             continue
         others = [
             f"{one.system.name} {late[one.system] / late[base.system]:.2f}"
-            f"{report.latency_marks(one.cell.score, base.cell.score)}"
+            f"{latency_marks(one.cell.score, base.cell.score)}"
             for one in members
             if one.system.recipe != SYSTEM and one.system in late
         ]

@@ -15,6 +15,7 @@ from whispertide.tuning.drawing import Curve
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import charts, plots, report
 from whispertide_lab.evaluation.bootstrap import MANY, UNITS, latencies, times
+from whispertide_lab.evaluation.marks import latency_marks
 from whispertide_lab.evaluation.paper import Outcome, Plot
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _latencies(cells: "Sequence[Cell]", caption: str, names: Sequence[str], of_a
     """
     items = [
         plots.Bar(
-            f"{Path(cell.spec.model).name}: {name}{report.latency_marks(cell.score)}",
+            f"{Path(cell.spec.model).name}: {name}{latency_marks(cell.score)}",
             float(cell.score["confirmed_mean_s"]),
         )
         for name, cell in zip(names, cells, strict=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import charts, plots, report
+from whispertide_lab.evaluation.marks import latency_marks
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.peer_cells import PeerMissing
 
@@ -110,10 +111,18 @@ def _late(runner: "Runner", ours: str, cursor: str, published: str, caption: str
     ]
     said = [(one.name, value) for one in PUBLISHED if (value := getattr(one, published)) is not None]
     rows += [(name, f"{value:.2f}", *("–" for _ in keys[1:]), "–") for name, value in said]
-    bars = [plots.Bar(label, value) for label, cell in cells if (value := cell.score[keys[0]]) is not None]
+    bars = [
+        plots.Bar(label + latency_marks(cell.score), value)
+        for label, cell in cells
+        if (value := cell.score[keys[0]]) is not None
+    ]
     bars += [plots.Bar(name, value, colour=1) for name, value in said]
     columns = ("system", "cursor s", "unclamped s", "mean s", "median s", "p90 s", "p99 s", "matched %")
-    spread = [(label, samples) for label, cell in cells if (samples := charts.latencies(cell, f"{ours}_s"))]
+    spread = [
+        (label + latency_marks(cell.score), samples)
+        for label, cell in cells
+        if (samples := charts.latencies(cell, f"{ours}_s"))
+    ]
     note = " ".join((_CURSOR, _THEIRS, *report.mark_notes(cell.score for _, cell in cells)))
     drawn = [
         Plot(plots.bars(bars, x_label="cursor latency (s)", title=caption.lower()), f"{caption}: OpenBench's mean")

@@ -12,7 +12,7 @@ from whispertide.errors import OptionError
 from whispertide.tuning.drawing import Curve, scatter
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import report
-from whispertide_lab.evaluation.bootstrap import UNITS, by_unit, paired, units_of
+from whispertide_lab.evaluation.bootstrap import UNITS, paired_over
 from whispertide_lab.evaluation.items.aligned_errors import AlignedErrors, aligned_errors
 from whispertide_lab.evaluation.paper import Outcome, Plot
 from whispertide_lab.evaluation.trace import FREE, RoundCost, Trace
@@ -209,12 +209,9 @@ def _differences(found: dict[str, list[Point]]) -> Table:
         for theirs in points if name != SYSTEM else ():
             ours = by_chunk[theirs.x]
             names = sorted(ours.each.keys() & theirs.each.keys())
-            units = units_of([ours.speakers.get(each, "") for each in names])
-            a, b = (
-                by_unit([(point.each[each].edits, point.each[each].words) for each in names], units)
-                for point in (ours, theirs)
-            )
-            found_out = paired(a, b)
+            speakers = [ours.speakers.get(each, "") for each in names]
+            a, b = ([(point.each[each].edits, point.each[each].words) for each in names] for point in (ours, theirs))
+            found_out = paired_over(speakers, a, b)
             figures = (found_out.difference, found_out.low, found_out.high)
             rows.append((name, f"{ours.x:g}", *(f"{100 * each:+.2f}" for each in figures), str(found_out.units)))
     columns = ("recipe", "chunk (s)", f"ARWER above {SYSTEM}'s, points", "from", "to", "drawn")
