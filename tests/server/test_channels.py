@@ -1,6 +1,7 @@
 """A client whose channels are apart, over real sockets: a session each, and one end."""
 
 import asyncio
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, TEXT, KnowingModel, client, limited, served
 from whispertide.server.options import ServerOptions
+from whispertide.session import Session
 
 STEREO = "/v1/listen?encoding=linear16&sample_rate=16000&channels=2&multichannel=true"
 SECOND = bytes(64_000)  # of both channels
@@ -57,6 +59,29 @@ async def test_silence_that_ends_the_stream_is_told_once() -> None:
     async with served(limited(idle_s=0.2)) as (server, _), client(server, path=STEREO) as one:
         assert await one.rest() == 1011
         assert len(one.said("Error")) == 1
+
+
+class Uneven(KnowingModel):
+    """Every other session takes longer for a round than a client may be silent."""
+
+    made = 0
+
+    def session(self, *arguments: Any, **settings: Any) -> Session:
+        self.made += 1
+        return KnowingModel(round_s=0.0 if self.made % 2 else 0.6).session(*arguments, **settings)
+
+
+@pytest.mark.parametrize(("path", "code"), [(STEREO, 1011), ("/ws?channels=2&multichannel=true", 4000)])
+async def test_silence_costs_no_channel_a_word(path: str, code: int) -> None:
+    """One is done at once; the other has its last words all the same."""
+    async with served(limited(idle_s=0.3), Uneven()) as (server, _), client(server, path=path) as one:
+        await one.send(SECOND)
+        assert await one.rest() == code
+        told = [message for message in one.messages if message["type"] in ("Results", "confirmed")]
+        heard = {str(message.get("channel_index", message["channel"])): json.dumps(message) for message in told}
+        assert len(heard) == 2
+        assert all("w0" in text for text in heard.values())
+        assert json.dumps(one.messages).count("a whole message") in (1, 2)  # Deepgram's has it in two fields
 
 
 async def test_audio_that_is_none_ends_the_stream_and_is_told_once() -> None:

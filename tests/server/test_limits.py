@@ -5,6 +5,7 @@ import base64
 import json
 import socket
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -129,6 +130,50 @@ async def test_a_client_that_asked_for_an_end_after_silence_has_its_last_words()
         assert await one.rest() == 1000
         assert [turn["transcript"] for turn in one.said("Turn") if turn["end_of_turn"]] == ["w0 w1"]
         assert one.messages[-1]["type"] == "Termination"
+
+
+APPENDED = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(round(1.2 * 48_000))).decode()}
+HEARD = bytes(round(1.2 * 32_000))  # two words, of which none is confirmed yet
+
+
+@pytest.mark.parametrize(
+    ("address", "messages", "code"),
+    [
+        ("/ws", [HEARD], 4000),
+        ("/v1/realtime?intent=transcription", [APPENDED], 4000),
+        ("/v1/listen?encoding=linear16&sample_rate=16000", [HEARD], 1011),
+        ("/v2/listen?model=flux-general-en&encoding=linear16&sample_rate=16000", [HEARD], 1011),
+        ("/v3/ws?sample_rate=16000", [HEARD], 3006),
+        ("/?", [{"uid": "me", "language": "en", "model": "nano.en", "audio_format": "int16"}, HEARD], 4000),
+        ("/asr?", [HEARD], 4000),
+    ],
+)
+async def test_silence_costs_no_word(address: str, messages: list[Any], code: int) -> None:
+    """What was heard is confirmed before the close, which is the same as ever; the reason is the last message."""
+    async with served(limited(idle_s=0.3)) as (server, hub), client(server, path=address) as one:
+        await one.send(*messages)
+        assert await one.rest() == code
+        told = json.dumps(one.messages[:-1])
+        assert "w1" in told
+        assert "a whole message within 0.3 s" in json.dumps(one.messages[-1])
+        assert told.count("a whole message") == 0
+        assert all(live.is_parked for live in hub.sessions.values())
+
+
+async def test_a_session_that_was_left_for_silence_goes_on() -> None:
+    """All that was heard is confirmed, and nobody asked for that, so no mark of it is told."""
+    async with served(limited(idle_s=0.3)) as (server, _):
+        async with client(server) as one:
+            await one.send(HEARD)
+            assert await one.rest() == 4000
+            assert one.text == TEXT[:2]
+            assert not one.said("flushed")
+        session, last = one.said("session")[0]["session"], one.events[-1].seq
+        async with client(server, f"?session={session}&last_seq={last}") as again:
+            assert (await again.until("session"))["received"] == len(HEARD) // 2
+            await say_everything(again, seconds=SECONDS - 1.2)
+            assert await again.rest() == 1000
+            assert again.text == TEXT[2:]
 
 
 async def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:

@@ -96,6 +96,24 @@ def expected() -> list[str]:
     return plain(join_words(WORDS))
 
 
+CHUNK = encode(Frame("audio-chunk", {"rate": SAMPLE_RATE, "width": 2, "channels": 1}, silence(1.2)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "audio"),
+    [(TextLinesProtocol, silence(1.2)), (JsonLinesProtocol, silence(1.2)), (WyomingProtocol, CHUNK)],
+)
+async def test_silence_costs_no_word(kind: type[WireProtocol], audio: bytes) -> None:
+    """Nothing of it is confirmed yet when nothing more comes; the close is that of the protocol."""
+    async with serving(kind, limited(idle_s=0.3)) as listener:
+        reader, writer = await asyncio.open_connection(listener.host, listener.port)
+        writer.write(audio)
+        said = await read_all(reader)
+        writer.close()
+    assert "w1" in said
+    assert ("a whole message within 0.3 s" in said.splitlines()[-1]) == (kind is WyomingProtocol)
+
+
 def test_lines_until_the_last_word() -> None:
     async def talk() -> str:
         async with serving(TextLinesProtocol) as listener:

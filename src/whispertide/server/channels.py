@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import CLOSE_CODES, Problem, WireProtocol
-from whispertide.server.transport import GoneError, MessageTooLargeError, Transport
+from whispertide.server.transport import GoneError, MessageTooLargeError, OverError, Transport
 
 _AHEAD = 4  # messages that wait for the slowest channel; meanwhile unread data waits in the network
 _FINE = 1000
@@ -49,7 +49,7 @@ class _Channel:
 
     def is_told(self, problem: Problem) -> bool:
         """True if another channel has told the same of what the client said last."""
-        if problem in self._said.told:
+        if problem in self._said.told or isinstance(self._said.message, OverError):
             return True
         if problem.kind in _SHARED:
             self._said.told.add(problem)
@@ -144,11 +144,11 @@ async def _give(channel: _Channel, said: _Said) -> None:
 
 
 async def _leave(channels: Sequence[_Channel]) -> None:
-    """As if the client had gone: the other channels end."""
+    """The other channels end as well, with their last words."""
     for channel in channels:
         while not channel.incoming.empty():
             channel.incoming.get_nowait()
-        channel.incoming.put_nowait(_Said(GoneError()))
+        channel.incoming.put_nowait(_Said(OverError("another channel has ended")))
 
 
 async def _say_last(client: _Client) -> None:

@@ -97,8 +97,8 @@ class AssemblyAIProtocol(base.WireProtocol):
                 )
 
     def idle(self) -> base.Actions:
-        """End as after a `Terminate` if the client asked for an end after so much silence."""
-        return self._finish() if self.idle_s is not None else ()
+        """End as after a `Terminate`."""
+        return self._finish()
 
     def _finish(self) -> base.Actions:
         self._ending = True

@@ -12,7 +12,7 @@ the server performs its actions in order and calls it back, always from one thre
     accepted(n)     n samples (16 kHz) of this session's audio are safe: called before events and once a second
     processed(n)    n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
     problem(p)      something is wrong; a fatal problem closes the connection after what this returns
-    idle()          nothing came for as long as the other side may say nothing
+    idle()          nothing came for as long as the other side may say nothing, and a session is open
     closed()        the other side will send nothing more
 
 At most one session is open at a time. It ends with its `End` event (after `Finish`), with a fatal `Error` event or
@@ -371,10 +371,13 @@ class WireProtocol(ABC):
         return ()
 
     def idle(self) -> Actions:
-        """Called when nothing came for too long: end the conversation. For nothing the server closes it, with an "idle"
-        problem.
+        """Called when nothing came for too long: end the audio, with what is held of it, or only flush it where the
+        client may come back.
+
+        When its words are told, a session that has ended in that way is over as any other where the client has set
+        `idle_s`. Else an "idle" problem takes the place of its `End`.
         """
-        return ()
+        return (Finish(),)
 
     def closed(self) -> Actions:
         """Called when nothing more will come: the end of input over TCP, or the WebSocket's close frame.

@@ -176,6 +176,10 @@ class NativeProtocol(base.WireProtocol):
         """Tell the client that it need not keep the audio before this."""
         return (self._say({"type": "received", "received": self._position(samples)}),)
 
+    def idle(self) -> base.Actions:
+        """Confirm what was heard, and keep the session: the network of the client may be away."""
+        return (*self._new(self._pcm.drain()), base.Flush())
+
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send a problem with its kind; the server closes after fatal ones."""
         if problem.told:

@@ -177,6 +177,10 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
             self._items[-1].start = self._received  # what was forgotten is no part of it
         return (base.Clear(),) if self._has_session else (self._say("input_audio_buffer.cleared"),)
 
+    def idle(self) -> base.Actions:
+        """End the audio: their clients have no message for it."""
+        return (*self._rest(), base.Finish())
+
     def _rest(self) -> base.Actions:
         """Flush the resampler, if a session is there to take the samples."""
         if not self._has_session:
