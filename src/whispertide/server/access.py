@@ -25,7 +25,7 @@ from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
 from whispertide.server.late_refusals import LateRefusals
 from whispertide.server.options import Access, ServerOptions
-from whispertide.server.protocols.messages import KEYS
+from whispertide.server.protocols.base import KEYS
 from whispertide.server.recent import Recent
 
 _MIN_KEY = 8

@@ -31,6 +31,7 @@ from whispertide.options import DecodeOptions, Task, checked_terms, listed_texts
 from whispertide.server.protocols.server_info import ServerInfo
 from whispertide.types import FloatArray
 
+KEYS = ("api_key", "token", "key")  # parameters in which a client may give its key
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 # --- what a protocol is told -----------------------------------------------------------------------------------------
@@ -273,7 +274,8 @@ class WireProtocol(ABC):
     order.
 
     name        in metrics and logs
-    single      parameters of the address that have one value: a client that gives several is refused
+    single      parameters of the address that have one value, next to those for a key: a client that gives several is
+                refused
     idle_s      how long the other side may say nothing, if that is less than the server's own limit (see `idle`)
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
     subprotocol the WebSocket subprotocol to accept, of those that were offered
@@ -307,7 +309,7 @@ class WireProtocol(ABC):
 
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""
-        for name in sorted(self.single):
+        for name in sorted(self.single.union(KEYS)):
             if (count := len(set(opening.lists.get(name, ())))) > 1:
                 raise ProtocolError(f"expected one value of {name} in the address; got {count}")
         self.opening = opening

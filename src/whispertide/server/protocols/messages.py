@@ -13,7 +13,7 @@ from whispertide.checkpoint.languages import DETECT, primary
 from whispertide.errors import AudioError, OptionError
 from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, checked_terms, parse_switch
 from whispertide.server.bounds import check_prompt
-from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply
+from whispertide.server.protocols.base import KEYS, Actions, Audio, ProtocolError, Reply
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.server.protocols.server_info import ServerInfo
 from whispertide.types import FloatArray, seconds
@@ -249,7 +249,6 @@ def audio_input(encoding: str, *, rate: int, channels: int = 1, channel: int | N
 
 # --- what is not done -------------------------------------------------------------------------------------------------
 
-KEYS = ("api_key", "token", "key")  # parameters in which a client may give its key
 _NAMED = 5  # fields without effect that an answer names
 
 

@@ -292,7 +292,7 @@ class NativeProtocol(base.WireProtocol):
 
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Read settings from the address, which may have an API key, too."""
-        if unknown := query.keys() - _PARAMETERS - {*messages.KEYS}:
+        if unknown := query.keys() - _PARAMETERS - {*base.KEYS}:
             names = ", ".join(messages.abbreviate(name) for name in sorted(unknown))
             raise base.ProtocolError(f"expected parameters among {', '.join(sorted(_PARAMETERS))}; got {names}")
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}
