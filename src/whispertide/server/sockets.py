@@ -132,6 +132,7 @@ class _HttpWithDeadlines(H11Protocol):
 
     def _refuse_head(self, status: str, what: str, advice: str) -> None:
         told = f"expected {what} of at most {LONGEST_LINE} bytes for a WebSocket; got more. {advice}"
+        log.info("refused", extra={"kind": "too_large", "status": int(status[:3]), "problem": told})
         body = json.dumps({"error": {"message": told, "code": int(status[:3])}})
         head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
         self.transport.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}".encode())
