@@ -254,6 +254,7 @@ async def test_a_session_that_its_client_ends_while_the_server_stops_is_over() -
 
 APPEND = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(4 * 48_000)).decode()}
 PCM = bytes(4 * 32_000)
+TURN = ("StartOfTurn", "EndOfTurn")
 
 
 @pytest.mark.parametrize(
@@ -279,8 +280,10 @@ async def test_clients_of_every_service_are_told_that_the_server_stops(
         server.should_exit = True
         assert await one.rest() == 1012
         assert "w4" in json.dumps(one.messages)
-        # Flux may have begun another turn, by a guess that came to nothing.
+        # Flux may send an update after it: the time goes on, in a turn that nobody has begun.
         assert last in json.dumps(one.messages[-3:])
+        turns = {what: {one["turn_index"] for one in one.messages if one.get("event") == what} for what in TURN}
+        assert turns["StartOfTurn"] == turns["EndOfTurn"]
 
 
 async def test_the_first_word_of_the_confirmed_text_comes_before_the_end() -> None:

@@ -114,7 +114,9 @@ class AssemblyAIProtocol(base.WireProtocol):
         for event in events:
             if isinstance(event, Confirmed):
                 self._words += event.words
-                changed = True
+                is_long = messages.is_long_turn(self._words)
+                actions += self._end_turn() if is_long else ()
+                changed = not is_long
             elif isinstance(event, Hypothesis):
                 self._guess, changed = event.words, True
             elif isinstance(event, SpeechStart):
