@@ -163,6 +163,24 @@ async def test_a_defect_is_told_as_the_servers_mistake(monkeypatch: pytest.Monke
                 await asyncio.sleep(0.05)
 
 
+async def test_a_defect_outside_of_the_session_ends_it_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a round, in what numbers its events: the client waited for ever, and the session kept its place."""
+    async with served(limited(resume_s=0)) as (server, hub):
+        async with client(server) as one:
+            monkeypatch.setattr("whispertide.server.live.Session.forget", lambda _: 1 / 0)
+            with suppress(ConnectionClosed):
+                await one.send(SILENCE, {"type": "finish"})
+            assert await one.rest() == 1011
+            assert "the server made a mistake" in one.said("error")[0]["message"]
+        async with asyncio.timeout(60):
+            while hub.sessions:
+                await asyncio.sleep(0.05)
+    (session,) = [message["session"] for message in one.said("session")]
+    assert session not in "".join(record.getMessage() for record in caplog.records), "whoever knows it may resume it"
+
+
 # --- who may connect -------------------------------------------------------------------------------------------------
 
 
