@@ -68,13 +68,13 @@ class Uneven(KnowingModel):
 
     def session(self, *arguments: Any, **settings: Any) -> Session:
         self.made += 1
-        return KnowingModel(round_s=0.0 if self.made % 2 else 0.6).session(*arguments, **settings)
+        return KnowingModel(round_s=0.0 if self.made % 2 else 2.0).session(*arguments, **settings)
 
 
 @pytest.mark.parametrize(("path", "code"), [(STEREO, 1011), ("/ws?channels=2&multichannel=true", 4000)])
 async def test_silence_costs_no_channel_a_word(path: str, code: int) -> None:
     """One is done at once; the other has its last words all the same."""
-    async with served(limited(idle_s=0.3), Uneven()) as (server, _), client(server, path=path) as one:
+    async with served(limited(idle_s=1.5), Uneven()) as (server, _), client(server, path=path) as one:
         await one.send(SECOND)
         assert await one.rest() == code
         told = [message for message in one.messages if message["type"] in ("Results", "confirmed")]

@@ -155,7 +155,7 @@ class Connection:
 
     def _end_in_silence(self, told: str) -> None:
         """Close a client from which nothing more is taken, once it has the words of all that was heard."""
-        if self.live is None or self.live.finishing:
+        if self.live is None or self.live.finishing or not self.live.accepted:
             self.problem("idle", told, fatal=True)
             return
         self._silence = told if self.protocol.idle_s is None else ""  # else the client has asked for it
@@ -338,8 +338,6 @@ class Connection:
                 # A mark answers for the events before it, so these are told first.
                 self._tell(events)
                 events = []
-                if self._silence:  # the client does not wait for this mark
-                    self.problem("idle", self._silence, fatal=True)
                 self._perform(self.protocol.flushed() if entry == "flushed" else self.protocol.cleared())
             over = bool(events) and is_last(events[-1])
             if over:
@@ -356,6 +354,8 @@ class Connection:
         if not live.outbox.waiting and live.processed > self._processed:
             self._processed = live.processed
             self._perform(self.protocol.processed(live.processed))
+        if self._silence and not live.busy:  # all is said, and the session goes on
+            self.problem("idle", self._silence, fatal=True)
 
     def _say_what_is_lost(self, live: LiveSession) -> None:
         """Tell the client, of each loss once until it is over."""

@@ -297,7 +297,7 @@ class LiveSession:
             # Also where the round has failed: what was said before that is told first.
             entries += self.session.drain()
         if plan is None:
-            if isinstance(self._pending, Flush):
+            if isinstance(self._pending, Flush) and self._pending.asked:
                 entries.append("flushed")
             self._pending = None
             return Step(more=bool(self.inbox))

@@ -203,7 +203,9 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Confirm all audio so far; the session goes on. Answered by `flushed`."""
+    """Confirm all audio so far; the session goes on. Answered by `flushed`, unless nobody has `asked` for it."""
+
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ class NativeProtocol(base.WireProtocol):
 
     def idle(self) -> base.Actions:
         """Confirm what was heard, and keep the session: the network of the client may be away."""
-        return (*self._new(self._pcm.drain()), base.Flush())
+        return (*self._new(self._pcm.drain()), base.Flush(asked=False))
 
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send a problem with its kind; the server closes after fatal ones."""
