@@ -10,6 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, TEXT, KnowingModel, client, limited, served
+from whispertide.events import Event
 from whispertide.server.options import ServerOptions
 from whispertide.session import Session
 
@@ -82,6 +83,21 @@ async def test_silence_costs_no_channel_a_word(path: str, code: int) -> None:
         assert len(heard) == 2
         assert all("w0" in text for text in heard.values())
         assert json.dumps(one.messages).count("a whole message") in (1, 2)  # Deepgram's has it in two fields
+
+
+async def test_what_goes_on_elsewhere_is_not_flushed_here() -> None:
+    """A flush would confirm words that the next second may change."""
+    async with served() as (server, hub), client(server, path="/ws?channels=2&multichannel=true") as one:
+        await one.send(SECOND)
+        left, right = [(await one.until("session"))["session"] for _ in range(2)]
+        while {message["channel"] for message in one.said("hypothesis")} < {1, 2}:
+            await one.until("hypothesis")
+        async with client(server, f"?session={left}") as other:
+            await other.until("session")
+            assert await one.rest() == 4001
+        kinds = [entry.kind for entry in hub.sessions[right].outbox.entries if isinstance(entry, Event)]
+        assert "hypothesis" in kinds
+        assert "confirmed" not in kinds
 
 
 async def test_audio_that_is_none_ends_the_stream_and_is_told_once() -> None:
