@@ -72,8 +72,8 @@ def offered_keys(
     subprotocol.
     """
     if value := headers.get("authorization", "").strip():
-        yield value.split(None, 1)[-1]
-    yield from (headers[name] for name in _HEADERS if name in headers)
+        yield _in_header(value.split(None, 1)[-1])
+    yield from (_in_header(headers[name]) for name in _HEADERS if name in headers)
     yield from (query[name] for name in KEYS if name in query)
     # Each with the one before it, which may say that it is a key.
     for before, name in zip(("", *subprotocols), subprotocols, strict=False):
@@ -83,6 +83,14 @@ def offered_keys(
             yield from _decode(name.removeprefix(_ENCODED_PREFIX))
         elif before.lower() in _KEY_FOLLOWS:
             yield name
+
+
+def _in_header(value: str) -> str:
+    """A key as its client wrote it: a header has bytes, of which starlette makes a character each."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
 
 
 def _decode(text: str) -> Iterable[str]:
