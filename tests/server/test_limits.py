@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, limited, say_everything, served
 
+IDLE_S = 1.5  # so long that a busy machine alone does not make a client late
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 
 
@@ -131,18 +132,18 @@ async def test_a_silent_client_that_said_nothing_leaves_nothing() -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_a_client_that_asked_for_an_end_after_silence_has_its_last_words() -> None:
-    """AssemblyAI's clients, as soon as the server's own limit allows; in the middle of speech."""
+@pytest.mark.parametrize(("said_s", "words"), [(1.2, ["w0 w1"]), (0, [])])
+async def test_a_client_that_asked_for_an_end_after_silence_has_its_last_words(said_s: float, words: list[str]) -> None:
+    """AssemblyAI's clients, as soon as the server's own limit allows; in the middle of speech, or before any."""
     address = "?sample_rate=16000&inactivity_timeout=5"
-    async with served(limited(idle_s=0.3)) as (server, _), client(server, address, "/v3/ws") as one:
-        await one.send(bytes(round(1.2 * 32_000)))
+    async with served(limited(idle_s=IDLE_S)) as (server, _), client(server, address, "/v3/ws") as one:
+        await one.send(bytes(round(said_s * 32_000)))
         assert await one.rest() == 1000
-        assert [turn["transcript"] for turn in one.said("Turn") if turn["end_of_turn"]] == ["w0 w1"]
+        assert [turn["transcript"] for turn in one.said("Turn") if turn["end_of_turn"]] == words
         assert one.messages[-1]["type"] == "Termination"
 
 
 APPENDED = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(round(1.2 * 48_000))).decode()}
-IDLE_S = 1.5  # so long that a busy machine alone does not make a client late
 HEARD = bytes(round(1.2 * 32_000))  # two words, of which none is confirmed yet
 
 

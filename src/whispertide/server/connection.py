@@ -155,10 +155,11 @@ class Connection:
 
     def _end_in_silence(self, told: str) -> None:
         """Close a client from which nothing more is taken, once it has the words of all that was heard."""
-        if self.live is None or self.live.finishing or not self.live.accepted:
+        asked = self.protocol.idle_s is not None  # the client, for such an end
+        if self.live is None or self.live.finishing or not (asked or self.live.accepted):
             self.problem("idle", told, fatal=True)
             return
-        self._silence = told if self.protocol.idle_s is None else ""  # else the client has asked for it
+        self._silence = "" if asked else told
         self._perform(self.protocol.idle())
 
     def _receive(self, message: str | bytes) -> bool:
@@ -370,8 +371,7 @@ class Connection:
 
     def _leave(self, live: LiveSession) -> None:
         """Part from the session; a client that may come back might not have all of it."""
-        leave = self.hub.park if self.protocol.resumable else self.hub.drop
-        leave(live)
+        (self.hub.park if self.protocol.resumable else self.hub.drop)(live)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
