@@ -77,6 +77,19 @@ def test_wrong_keys_are_slowed_down_by_address() -> None:
     assert answer(access, temporary, protocol="native") == 200
 
 
+def test_a_handshake_is_not_a_thousand_guesses() -> None:
+    """It counts as one, and each key costs the event loop its time."""
+    options = keyed(*KEYS)
+    access = AccessControl(Authenticator(options.access), options, Clock())
+    many = [part for number in range(1_000) for part in ("token", f"wrong-key-{number}")]
+    with pytest.raises(HttpError) as refused:
+        access.check({}, {}, (*many, "token", KEYS[0]), "192.0.2.1", protocol="native")
+    assert refused.value.status == 401
+    everywhere = {"authorization": "wrong", "x-api-key": "wrong", "api-key": "wrong"}
+    addressed = {"api_key": "wrong", "token": "wrong", "key": "wrong"}
+    assert access.check(everywhere, addressed, ("token", KEYS[0]), "192.0.2.1", protocol="native").owner
+
+
 def test_requests_of_those_who_guess_are_not_counted_for_those_who_have_a_key() -> None:
     """With a limit on requests: it is that of an address, and each key may have the same."""
     options = keyed(*KEYS, requests=5)

@@ -13,6 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,6 +37,7 @@ _TEMPORARY, _SETTINGS = 10_000, 16 * 2**20
 _WRONG, _WRONG_PER_S = 20, 1 / 3  # keys of one address at once, and a second
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
+_MOST_OFFERED = 8  # the places of a key: three headers, three parameters, a subprotocol, and one to spare
 # WebSockets in a browser cannot set headers; these subprotocols carry the key (OpenAI, Deepgram, and our own).
 _KEY_PREFIX = "openai-insecure-api-key."
 _KEY_FOLLOWS = ("token", "bearer")
@@ -65,12 +67,14 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def offered_keys(
-    headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Sequence[str] = ()
-) -> Iterable[str]:
-    """Every place where a client may have put its key: bearer or "Token" or raw, other headers, the address, a
-    subprotocol.
+def offered_keys(headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Sequence[str] = ()) -> list[str]:
+    """The keys in every place where a client may have put its own: bearer or "Token" or raw, other headers, the
+    address, a subprotocol. No more than there are places: a thousand in one header would be so many guesses.
     """
+    return list(islice(_offers(headers, query, subprotocols), _MOST_OFFERED))
+
+
+def _offers(headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Sequence[str]) -> Iterable[str]:
     if value := headers.get("authorization", "").strip():
         yield _in_header(value.split(None, 1)[-1])
     yield from (_in_header(headers[name]) for name in _HEADERS if name in headers)
@@ -301,8 +305,7 @@ class AccessControl:
         The origin is checked for all that a page could do unseen. Raises `HttpError`.
         """
         known, host, origin = self.authenticator, headers.get("host"), headers.get("origin")
-        # A list, because it is gone through several times.
-        offered, party = list(offered_keys(headers, query, subprotocols)), party_of(address)
+        offered, party = offered_keys(headers, query, subprotocols), party_of(address)
         admitted = self._recognized(offered, protocol)
         self.check_rate(address, "" if admitted is None else admitted.owner)
         if not known.allows_host(host):
