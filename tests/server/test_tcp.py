@@ -96,6 +96,20 @@ def expected() -> list[str]:
     return plain(join_words(WORDS))
 
 
+async def test_who_comes_too_often_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "whispertide.server")
+    async with serving(WyomingProtocol, limited(requests=1)) as listener:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            with suppress(ConnectionError):  # the second one is closed at once
+                writer.write_eof()
+                await read_all(reader)
+            writer.close()
+    told: list[Any] = [record for record in caplog.records if record.getMessage() == "refused"]
+    assert [(one.protocol, one.address, one.kind) for one in told] == [("wyoming", "127.0.0.1", "too_fast")]
+    assert "--max-requests" in told[0].problem
+
+
 CHUNK = encode(Frame("audio-chunk", {"rate": SAMPLE_RATE, "width": 2, "channels": 1}, silence(1.2)))
 
 
