@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from each_row import each_row
 from whispertide.errors import OptionError
@@ -40,6 +41,16 @@ def test_where_clients_put_their_keys() -> None:
     assert list(offered_keys({"x-api-key": "e"}, {}, ("realtime", "openai-insecure-api-key.f"))) == ["e", "f"]
     assert list(offered_keys({}, {}, ("token", "g"))) == ["g"]
     assert list(offered_keys({"authorization": "  "}, {}, ("token",))) == []
+
+
+@pytest.mark.parametrize("name", ["authorization", "x-api-key", "api-key"])
+def test_a_key_in_a_header_need_not_be_ascii(name: str) -> None:
+    """As curl and most libraries send it, in UTF-8, and as some do, in Latin-1."""
+    authenticator = Authenticator(Access(("schlüssel-eins",)))
+    for sent in ("schlüssel-eins".encode(), "schlüssel-eins".encode("latin-1")):
+        headers = Headers(raw=[(name.encode(), sent)])
+        assert authenticator.owner(offered_keys(headers, {})), sent
+    assert not authenticator.owner(offered_keys({name: "schlussel-eins"}, {}))
 
 
 def test_an_owner_is_the_same_for_the_same_key_and_not_the_key() -> None:

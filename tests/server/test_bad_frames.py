@@ -131,6 +131,23 @@ async def test_a_head_that_is_too_long_for_a_websocket_is_told(town: Standing, w
     await town.settled()
 
 
+@pytest.mark.parametrize("header", ["Sec-WebSocket-Protocol", "Sec-WebSocket-Key", "Sec-WebSocket-Version"])
+async def test_a_head_with_bytes_that_are_no_text_is_told(town: Standing, header: str) -> None:
+    """The parser's own answer quotes them and failed: there was none, or a 500, and a stack in the log."""
+    head = {"Host": "x", "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    head |= {"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+    head |= {header: head.get(header, "whispertide.key.") + "\xff"}
+    lines = ["GET /ws HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
+    reader, writer = await asyncio.open_connection("127.0.0.1", town.port)
+    with logged_errors() as errors:
+        writer.write("\r\n".join(lines).encode("latin-1"))
+        answer = await until_closed(reader)
+    writer.transport.abort()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"headers of a WebSocket in ASCII" in answer
+    assert not errors
+
+
 # --- who may not -----------------------------------------------------------------------------------------------------
 
 

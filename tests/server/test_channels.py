@@ -1,6 +1,7 @@
 """A client whose channels are apart, over real sockets: a session each, and one end."""
 
 import asyncio
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, TEXT, KnowingModel, client, limited, served
+from whispertide.events import Event
 from whispertide.server.options import ServerOptions
+from whispertide.session import Session
 
 STEREO = "/v1/listen?encoding=linear16&sample_rate=16000&channels=2&multichannel=true"
 SECOND = bytes(64_000)  # of both channels
@@ -57,6 +60,44 @@ async def test_silence_that_ends_the_stream_is_told_once() -> None:
     async with served(limited(idle_s=0.2)) as (server, _), client(server, path=STEREO) as one:
         assert await one.rest() == 1011
         assert len(one.said("Error")) == 1
+
+
+class Uneven(KnowingModel):
+    """Every other session takes longer for a round than a client may be silent."""
+
+    made = 0
+
+    def session(self, *arguments: Any, **settings: Any) -> Session:
+        self.made += 1
+        return KnowingModel(round_s=0.0 if self.made % 2 else 2.0).session(*arguments, **settings)
+
+
+@pytest.mark.parametrize(("path", "code"), [(STEREO, 1011), ("/ws?channels=2&multichannel=true", 4000)])
+async def test_silence_costs_no_channel_a_word(path: str, code: int) -> None:
+    """One is done at once; the other has its last words all the same."""
+    async with served(limited(idle_s=1.5), Uneven()) as (server, _), client(server, path=path) as one:
+        await one.send(SECOND)
+        assert await one.rest() == code
+        told = [message for message in one.messages if message["type"] in ("Results", "confirmed")]
+        heard = {str(message.get("channel_index", message["channel"])): json.dumps(message) for message in told}
+        assert len(heard) == 2
+        assert all("w0" in text for text in heard.values())
+        assert json.dumps(one.messages).count("a whole message") in (1, 2)  # Deepgram's has it in two fields
+
+
+async def test_what_goes_on_elsewhere_is_not_flushed_here() -> None:
+    """A flush would confirm words that the next second may change."""
+    async with served() as (server, hub), client(server, path="/ws?channels=2&multichannel=true") as one:
+        await one.send(SECOND)
+        left, right = [(await one.until("session"))["session"] for _ in range(2)]
+        while {message["channel"] for message in one.said("hypothesis")} < {1, 2}:
+            await one.until("hypothesis")
+        async with client(server, f"?session={left}") as other:
+            await other.until("session")
+            assert await one.rest() == 4001
+        kinds = [entry.kind for entry in hub.sessions[right].outbox.entries if isinstance(entry, Event)]
+        assert "hypothesis" in kinds
+        assert "confirmed" not in kinds
 
 
 async def test_audio_that_is_none_ends_the_stream_and_is_told_once() -> None:

@@ -10,11 +10,13 @@ from served import KnowingModel, limited
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
+from whispertide.server.observers import Observer
 from whispertide.server.protocols.base import WireProtocol
 from whispertide.server.protocols.deepgram import DeepgramProtocol
 from whispertide.server.protocols.native import NativeProtocol
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
 from whispertide.server.protocols.wyoming import Frame, WyomingProtocol, encode
+from whispertide.server.restore import look_up
 from whispertide.server.transport import GoneError
 from whispertide.session import Session
 from wire_conversation import opening
@@ -177,6 +179,35 @@ async def test_a_client_that_still_speaks_has_its_last_words_when_the_server_sto
     await asyncio.wait_for(serving, 30)
     assert [json.loads(message)["type"] for message in transport.told] == ["hello", "problem"]
     assert transport.code == 1012
+
+
+class Elsewhere:
+    """A journal in which every session has moved to another server, and was over there."""
+
+    async def owns(self, session: str) -> bool:
+        return False
+
+    async def claim(self, session: str, owner: str) -> None:
+        return None
+
+
+async def test_a_connection_whose_session_has_moved_is_closed_when_its_client_comes_back_here() -> None:
+    """It was left open, without a session, and its client told that it is finishing."""
+    hub = Hub({"nano.en": KnowingModel()}, get_recipe("whisper-streaming"), limited())  # type: ignore[dict-item]
+    await hub.start()
+    transport: Any = Unhurried('{"type":"start"}', *['{"type":"keepalive"}'] * 1000)
+    serving = asyncio.create_task(Connection(hub, NativeProtocol(opening()), transport, "").run())
+    async with asyncio.timeout(30):
+        while not hub.sessions:
+            await asyncio.sleep(0.01)
+    (live,) = hub.sessions.values()
+    live.observers.add(live, "journal", Observer)
+    journal: Any = Elsewhere()
+    await look_up(hub, journal, live.id, "")
+    await asyncio.wait_for(serving, 30)
+    assert transport.code == 4001
+    assert not hub.sessions
+    await hub.stop()
 
 
 @pytest.mark.parametrize(

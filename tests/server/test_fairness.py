@@ -135,7 +135,7 @@ def test_replies_that_nobody_reads_do_not_fill_the_memory(
                     writer.write(FLOODS[where])
                     left -= 1
                 await asyncio.sleep(0.005)
-                most = max([most, *(one._queued for one in [*town.hub.connections])])
+                most = max([most, *(one._replies.size for one in [*town.hub.connections])])
         said = await until_closed(reader) if per_second == 20 else b""
         writer.transport.abort()
         return said

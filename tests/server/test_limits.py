@@ -5,12 +5,14 @@ import base64
 import json
 import socket
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from served import SECONDS, SILENCE, TEXT, KnowingModel, client, limited, say_everything, served
 
+IDLE_S = 1.5  # so long that a busy machine alone does not make a client late
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 
 
@@ -121,14 +123,72 @@ async def test_a_silent_client_is_left() -> None:
         assert one.said("problem")[0]["kind"] == "idle"
 
 
-async def test_a_client_that_asked_for_an_end_after_silence_has_its_last_words() -> None:
-    """AssemblyAI's clients, as soon as the server's own limit allows; in the middle of speech."""
+async def test_a_silent_client_that_said_nothing_leaves_nothing() -> None:
+    async with served(limited(idle_s=0.2)) as (server, hub), client(server) as one:
+        await one.send({"type": "start"})
+        assert await one.rest() == 4000
+        async with asyncio.timeout(30):
+            while hub.sessions:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("said_s", "words"), [(1.2, ["w0 w1"]), (0, [])])
+async def test_a_client_that_asked_for_an_end_after_silence_has_its_last_words(said_s: float, words: list[str]) -> None:
+    """AssemblyAI's clients, as soon as the server's own limit allows; in the middle of speech, or before any."""
     address = "?sample_rate=16000&inactivity_timeout=5"
-    async with served(limited(idle_s=0.3)) as (server, _), client(server, address, "/v3/ws") as one:
-        await one.send(bytes(round(1.2 * 32_000)))
+    async with served(limited(idle_s=IDLE_S)) as (server, _), client(server, address, "/v3/ws") as one:
+        await one.send(bytes(round(said_s * 32_000)))
         assert await one.rest() == 1000
-        assert [turn["transcript"] for turn in one.said("Turn") if turn["end_of_turn"]] == ["w0 w1"]
+        assert [turn["transcript"] for turn in one.said("Turn") if turn["end_of_turn"]] == words
         assert one.messages[-1]["type"] == "Termination"
+
+
+APPENDED = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(round(1.2 * 48_000))).decode()}
+HEARD = bytes(round(1.2 * 32_000))  # two words, of which none is confirmed yet
+
+
+HEARS: dict[str, tuple[list[Any], int]] = {
+    "/ws": ([HEARD], 4000),
+    "/v1/realtime?intent=transcription": ([APPENDED], 4000),
+    "/v1/listen?encoding=linear16&sample_rate=16000": ([HEARD], 1011),
+    "/v2/listen?model=flux-general-en&encoding=linear16&sample_rate=16000": ([HEARD], 1011),
+    "/v3/ws?sample_rate=16000": ([HEARD], 3006),
+    "/?": ([{"uid": "me", "language": "en", "model": "nano.en", "audio_format": "int16"}, HEARD], 4000),
+    "/asr?": ([HEARD], 4000),
+}
+
+
+async def test_silence_costs_no_word() -> None:
+    """What was heard is confirmed before the close, which is the same as ever; the reason is the last message."""
+    async with served(limited(idle_s=IDLE_S)) as (server, hub):
+
+        async def listen(path: str) -> tuple[int, list[str]]:
+            async with client(server, path=path) as one:
+                await one.send(*HEARS[path][0])
+                return await one.rest(), [json.dumps(message) for message in one.messages]
+
+        for path, (code, told) in zip(HEARS, await asyncio.gather(*map(listen, HEARS)), strict=True):
+            assert code == HEARS[path][1], path
+            assert "w1" in "".join(told[:-1]), path
+            assert [at for at, text in enumerate(told) if "a whole message within" in text] == [len(told) - 1], path
+        assert all(live.is_parked for live in hub.sessions.values())
+
+
+async def test_a_session_that_was_left_for_silence_goes_on() -> None:
+    """All that was heard is confirmed, and nobody asked for that, so no mark of it is told."""
+    async with served(limited(idle_s=IDLE_S)) as (server, _):
+        async with client(server) as one:
+            await one.send(HEARD)
+            assert await one.rest() == 4000
+            assert one.text == TEXT[:2]
+            assert not one.said("flushed")
+        session, last = one.said("session")[0]["session"], one.events[-1].seq
+        async with client(server, f"?session={session}&last_seq={last}") as again:
+            assert (await again.until("session"))["received"] == len(HEARD) // 2
+            await say_everything(again, seconds=SECONDS - 1.2)
+            assert await again.rest() == 1000
+            assert again.text == TEXT[2:]
+            assert not again.said("flushed")
 
 
 async def test_a_client_that_waits_for_what_it_said_is_not_left() -> None:

@@ -73,6 +73,40 @@ def test_sessions_are_logged_and_neither_words_nor_keys(errors: io.StringIO) -> 
     assert not [word for word in TEXT if f"{word} " in text.lower() or f"{word}," in text.lower()]
 
 
+async def test_who_is_refused_is_logged_with_the_reason_and_no_secret(errors: io.StringIO) -> None:
+    """Before a session, by whatever: each kind of handshake, and requests by HTTP that lack a key."""
+    fine = {"authorization": f"Bearer {KEY}"}
+    refusals = {  # address, headers -> protocol, kind, status
+        "/ws?api_key=a-wrong-key": ({}, "native", "key", 401),
+        "/v1/listen?token=a-wrong-key": ({}, "deepgram", "key", 401),
+        "/ws?lang=de&session=a-session-of-mine": (fine, "native", "bad_request", 400),
+        "/v3/ws?api_key=a-wrong-key": ({**fine, "origin": "https://example.org"}, "assemblyai", "origin", 403),
+        "/watch/a-key-of-nobody": ({}, "watch", "watch", 404),
+        "/elsewhere/a-secret-path": (fine, "none", "path", 404),
+    }
+    async with served(keyed(KEY, connections=1)) as (server, _):
+        for path, (headers, *_) in refusals.items():
+            with suppress(InvalidStatus):
+                async with client(server, path=path, additional_headers=headers):
+                    pass
+        async with client(server, additional_headers=fine) as one:
+            await one.until("hello")
+            with suppress(InvalidStatus):
+                async with client(server, additional_headers=fine):
+                    pass
+        async with web_client(server) as web:
+            await web.get("/v1/models?token=a-wrong-key")
+    told = [entry for entry in entries(errors) if entry["event"] == "refused"]
+    expected = [*[tuple(expected) for _, *expected in refusals.values()]]
+    expected += [("native", "overloaded", 503), ("http", "key", 401)]
+    assert [(entry["protocol"], entry["kind"], entry["status"]) for entry in told] == expected
+    assert {entry["address"] for entry in told} == {"127.0.0.1"}
+    assert "expected parameters among" in told[2]["problem"]
+    assert not [
+        secret for secret in (KEY, "wrong-key", "of-mine", "of-nobody", "a-secret") if secret in errors.getvalue()
+    ]
+
+
 def test_confirmed_text_where_it_is_asked_for(errors: io.StringIO) -> None:
     session = a_session(replace(keyed(KEY), transcripts_in_log=True))
     said = [entry["text"] for entry in entries(errors) if entry["event"] == "confirmed"]

@@ -163,6 +163,24 @@ async def test_a_defect_is_told_as_the_servers_mistake(monkeypatch: pytest.Monke
                 await asyncio.sleep(0.05)
 
 
+async def test_a_defect_outside_of_the_session_ends_it_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a round, in what numbers its events: the client waited for ever, and the session kept its place."""
+    async with served(limited(resume_s=0)) as (server, hub):
+        async with client(server) as one:
+            monkeypatch.setattr("whispertide.server.live.Session.forget", lambda _: 1 / 0)
+            with suppress(ConnectionClosed):
+                await one.send(SILENCE, {"type": "finish"})
+            assert await one.rest() == 1011
+            assert "the server made a mistake" in one.said("error")[0]["message"]
+        async with asyncio.timeout(60):
+            while hub.sessions:
+                await asyncio.sleep(0.05)
+    (session,) = [message["session"] for message in one.said("session")]
+    assert session not in "".join(record.getMessage() for record in caplog.records), "whoever knows it may resume it"
+
+
 # --- who may connect -------------------------------------------------------------------------------------------------
 
 
@@ -254,6 +272,7 @@ async def test_a_session_that_its_client_ends_while_the_server_stops_is_over() -
 
 APPEND = {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(4 * 48_000)).decode()}
 PCM = bytes(4 * 32_000)
+TURN = ("StartOfTurn", "EndOfTurn")
 
 
 @pytest.mark.parametrize(
@@ -279,8 +298,10 @@ async def test_clients_of_every_service_are_told_that_the_server_stops(
         server.should_exit = True
         assert await one.rest() == 1012
         assert "w4" in json.dumps(one.messages)
-        # Flux may have begun another turn, by a guess that came to nothing.
+        # Flux may send an update after it: the time goes on, in a turn that nobody has begun.
         assert last in json.dumps(one.messages[-3:])
+        turns = {what: {one["turn_index"] for one in one.messages if one.get("event") == what} for what in TURN}
+        assert turns["StartOfTurn"] == turns["EndOfTurn"]
 
 
 async def test_the_first_word_of_the_confirmed_text_comes_before_the_end() -> None:

@@ -96,6 +96,38 @@ def expected() -> list[str]:
     return plain(join_words(WORDS))
 
 
+async def test_who_comes_too_often_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "whispertide.server")
+    async with serving(WyomingProtocol, limited(requests=1)) as listener:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(listener.host, listener.port)
+            with suppress(ConnectionError):  # the second one is closed at once
+                writer.write_eof()
+                await read_all(reader)
+            writer.close()
+    told: list[Any] = [record for record in caplog.records if record.getMessage() == "refused"]
+    assert [(one.protocol, one.address, one.kind) for one in told] == [("wyoming", "127.0.0.1", "too_fast")]
+    assert "--max-requests" in told[0].problem
+
+
+CHUNK = encode(Frame("audio-chunk", {"rate": SAMPLE_RATE, "width": 2, "channels": 1}, silence(1.2)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "audio"),
+    [(TextLinesProtocol, silence(1.2)), (JsonLinesProtocol, silence(1.2)), (WyomingProtocol, CHUNK)],
+)
+async def test_silence_costs_no_word(kind: type[WireProtocol], audio: bytes) -> None:
+    """Nothing of it is confirmed yet when nothing more comes; the close is that of the protocol."""
+    async with serving(kind, limited(idle_s=1.5)) as listener:
+        reader, writer = await asyncio.open_connection(listener.host, listener.port)
+        writer.write(audio)
+        said = await read_all(reader)
+        writer.close()
+    assert "w1" in said
+    assert ("a whole message within 1.5 s" in said.splitlines()[-1]) == (kind is WyomingProtocol)
+
+
 def test_lines_until_the_last_word() -> None:
     async def talk() -> str:
         async with serving(TextLinesProtocol) as listener:

@@ -13,6 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from whispertide.server.guesses import Guesses
 from whispertide.server.http_error import HttpError
 from whispertide.server.late_refusals import LateRefusals
 from whispertide.server.options import Access, ServerOptions
-from whispertide.server.protocols.messages import KEYS
+from whispertide.server.protocols.base import KEYS
 from whispertide.server.recent import Recent
 
 _MIN_KEY = 8
@@ -36,6 +37,7 @@ _TEMPORARY, _SETTINGS = 10_000, 16 * 2**20
 _WRONG, _WRONG_PER_S = 20, 1 / 3  # keys of one address at once, and a second
 # Where the clients of the protocols that are spoken here put their key, apart from `Authorization`.
 _HEADERS = ("x-api-key", "api-key")
+_MOST_OFFERED = 8  # the places of a key: three headers, three parameters, a subprotocol, and one to spare
 # WebSockets in a browser cannot set headers; these subprotocols carry the key (OpenAI, Deepgram, and our own).
 _KEY_PREFIX = "openai-insecure-api-key."
 _KEY_FOLLOWS = ("token", "bearer")
@@ -65,15 +67,17 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def offered_keys(
-    headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Sequence[str] = ()
-) -> Iterable[str]:
-    """Every place where a client may have put its key: bearer or "Token" or raw, other headers, the address, a
-    subprotocol.
+def offered_keys(headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Sequence[str] = ()) -> list[str]:
+    """The keys in every place where a client may have put its own: bearer or "Token" or raw, other headers, the
+    address, a subprotocol. No more than there are places: a thousand in one header would be so many guesses.
     """
+    return list(islice(_offers(headers, query, subprotocols), _MOST_OFFERED))
+
+
+def _offers(headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Sequence[str]) -> Iterable[str]:
     if value := headers.get("authorization", "").strip():
-        yield value.split(None, 1)[-1]
-    yield from (headers[name] for name in _HEADERS if name in headers)
+        yield _in_header(value.split(None, 1)[-1])
+    yield from (_in_header(headers[name]) for name in _HEADERS if name in headers)
     yield from (query[name] for name in KEYS if name in query)
     # Each with the one before it, which may say that it is a key.
     for before, name in zip(("", *subprotocols), subprotocols, strict=False):
@@ -83,6 +87,14 @@ def offered_keys(
             yield from _decode(name.removeprefix(_ENCODED_PREFIX))
         elif before.lower() in _KEY_FOLLOWS:
             yield name
+
+
+def _in_header(value: str) -> str:
+    """A key as its client wrote it: a header has bytes, of which starlette makes a character each."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
 
 
 def _decode(text: str) -> Iterable[str]:
@@ -219,8 +231,9 @@ class Authenticator:
 
 @dataclass(slots=True)
 class Throttle:
-    """At most `per_minute` from each address, on average; a minute's worth may come at once. 0 = any number. An `owner`
-    of a key who is known there has as many of their own: others at the address, who guess keys, keep nobody out.
+    """At most `per_minute` from each address, on average; a minute's worth may come at once. 0 = any number.
+
+    The `owner` of a key has as many of their own there: others at the address, who guess keys, keep nobody out.
     """
 
     per_minute: int
@@ -292,11 +305,9 @@ class AccessControl:
         The origin is checked for all that a page could do unseen. Raises `HttpError`.
         """
         known, host, origin = self.authenticator, headers.get("host"), headers.get("origin")
-        # A list, because it is gone through several times.
-        offered, party = list(offered_keys(headers, query, subprotocols)), party_of(address)
-        name = known.owner(offered) or ""
-        # Whoever has only guessed a right key must not see it by this.
-        self.check_rate(address, name if self.guesses.knows(party, name) else "")
+        offered, party = offered_keys(headers, query, subprotocols), party_of(address)
+        admitted = self._recognized(offered, protocol)
+        self.check_rate(address, "" if admitted is None else admitted.owner)
         if not known.allows_host(host):
             message = f"expected to be called by address or as localhost; got {host}: "
             raise HttpError(
@@ -305,7 +316,8 @@ class AccessControl:
         if not known.allows_origin(origin, host):
             message = f"pages from {origin} may not connect; start the server with --origin to allow them"
             raise HttpError(403, message, code="origin")
-        admitted = self._admit(offered, protocol, party)
+        if admitted is None:
+            raise self._refusal(bool(offered), party)
         if protocol:
             self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
@@ -317,26 +329,26 @@ class AccessControl:
             message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
             raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
 
-    def _admit(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
-        """Check the keys. Raises `HttpError`; a client that has offered too many wrong ones gets the same answer to a
-        right one, or the answer would tell it.
-        """
+    def _recognized(self, offered: Sequence[str], protocol: str) -> Admitted | None:
+        """What the keys open; None if none is right, and one is asked for."""
         known = self.authenticator
         if protocol and (found := known.redeem(offered, protocol)) is not None:
             what, owner, key = found
             return Admitted(owner, what.message, what.limit_s, key if what.once else "")
         name = known.owner(offered)
-        if name is not None and (known.is_open or self.guesses.right(party, name)):
-            return Admitted(name)
+        return None if name is None else Admitted(name)
+
+    def _refusal(self, guessed: bool, party: str) -> HttpError:
+        """The answer to a client without a right key, which counts if it has `guessed` one."""
         # Closed, so that each guess needs a connection of its own.
         closed = {"connection": "close"}
-        if offered and not self.guesses.may_guess(party):
-            message = "expected fewer wrong API keys from one address; got many. Wait a while, then send the right one"
-            raise HttpError(429, message, {"retry-after": f"{1 / _WRONG_PER_S:.0f}", **closed}, code="key")
-        if offered:
+        if guessed and not self.guesses.may_guess(party):
+            message = "expected fewer wrong API keys from one address; got many. Wait a while, or send the right one"
+            return HttpError(429, message, {"retry-after": f"{1 / _WRONG_PER_S:.0f}", **closed}, code="key")
+        if guessed:
             self.guesses.wrong(party)
         message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
-        raise HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
+        return HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
 
     def _check_flood(self, owner: str, party: str) -> None:
         """Raises `HttpError` for a client that was closed for a flood a moment ago."""

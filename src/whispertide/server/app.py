@@ -28,7 +28,7 @@ from starlette.websockets import WebSocket
 
 from whispertide.formats.phrases import MODELS
 from whispertide.server.access import AccessControl, Authenticator
-from whispertide.server.http_error import HttpError, answer_error, answer_plain
+from whispertide.server.http_error import HttpError, answer_error, answer_plain, log_refusal
 from whispertide.server.hub import Hub
 from whispertide.server.openapi import document, page
 from whispertide.server.protocols import ROUTES
@@ -134,8 +134,12 @@ def _watch(access: AccessControl, watching: WatchAddresses) -> list[Route]:
 def _guard(access: AccessControl, endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        async with access.late.delay():
-            admitted = access.check(dict(request.headers), dict(request.query_params), (), address)
+        try:
+            async with access.late.delay():
+                admitted = access.check(dict(request.headers), dict(request.query_params), (), address)
+        except HttpError as error:
+            log_refusal(error, address, "http")
+            raise
         request.state.owner = admitted.owner
         return await endpoint(request)
 
@@ -163,7 +167,8 @@ async def _only_websockets(request: Request) -> Response:
 
 
 async def _nothing_here(websocket: WebSocket) -> None:
-    await refuse(websocket, 404, f"expected a path among {', '.join(PROTOCOLS)}; got another", {})
+    error = HttpError(404, f"expected a path among {', '.join(PROTOCOLS)}; got another", code="path")
+    await refuse(websocket, error, "none")
 
 
 async def _health(_: Request) -> Response:

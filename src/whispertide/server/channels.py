@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from whispertide.server.connection import Connection
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import CLOSE_CODES, Problem, WireProtocol
-from whispertide.server.transport import GoneError, MessageTooLargeError, Transport
+from whispertide.server.transport import GoneError, MessageTooLargeError, OverError, Transport
 
 _AHEAD = 4  # messages that wait for the slowest channel; meanwhile unread data waits in the network
 _FINE = 1000
 _STOPPING = CLOSE_CODES["shutdown"]
+_ELSEWHERE = CLOSE_CODES["taken_over"]
 # Problems of what the client says, or of the server, that all channels have.
 _SHARED = frozenset({"bad_request", "bad_setting", "too_large", "too_fast", "idle", "shutdown"})
 
@@ -49,7 +50,7 @@ class _Channel:
 
     def is_told(self, problem: Problem) -> bool:
         """True if another channel has told the same of what the client said last."""
-        if problem in self._said.told:
+        if problem in self._said.told or isinstance(self._said.message, OverError):
             return True
         if problem.kind in _SHARED:
             self._said.told.add(problem)
@@ -103,7 +104,7 @@ async def serve_channels(
         everyone = asyncio.gather(*running)
         await asyncio.wait((everyone, failed), return_when=asyncio.FIRST_COMPLETED)
         if client.failed.is_set():
-            await _leave(channels)
+            await _leave(channels, elsewhere=client.ending[0] == _ELSEWHERE)
         await everyone
     finally:
         for task in (reader, failed, *running):
@@ -143,12 +144,13 @@ async def _give(channel: _Channel, said: _Said) -> None:
         closed.cancel()
 
 
-async def _leave(channels: Sequence[_Channel]) -> None:
-    """As if the client had gone: the other channels end."""
+async def _leave(channels: Sequence[_Channel], *, elsewhere: bool) -> None:
+    """The other channels end as well: with their last words, unless the client goes on `elsewhere`."""
+    end = GoneError() if elsewhere else OverError("another channel has ended")
     for channel in channels:
         while not channel.incoming.empty():
             channel.incoming.get_nowait()
-        channel.incoming.put_nowait(_Said(GoneError()))
+        channel.incoming.put_nowait(_Said(end))
 
 
 async def _say_last(client: _Client) -> None:

@@ -9,18 +9,18 @@ no room for more audio) and the writer (when the client does not read) ever wait
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Set
 from dataclasses import replace
 from functools import partial
 
-from whispertide.events import Event
+from whispertide.events import End, Event
 from whispertide.server.client import STOPPING, RefusedError
 from whispertide.server.client_pace import ClientPace, messages_in
 from whispertide.server.hub import Hub
 from whispertide.server.live import LiveSession, is_last
 from whispertide.server.protocols import base
-from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError, Transport
+from whispertide.server.replies import Replies
+from whispertide.server.transport import FloodError, GoneError, MessageTooLargeError, OverError, Transport
 from whispertide.types import SAMPLE_RATE
 
 log = logging.getLogger("whispertide.server")
@@ -48,10 +48,9 @@ class Connection:
         self.note_flood: Callable[[], None] = partial(hub.floods.closed, party, owner)
         self.is_told: Callable[[base.Problem], bool] = lambda _: False  # by another connection of this client
         self.live: LiveSession | None = None
-        self._replies: deque[base.Reply | base.Close] = deque()
-        self._queued = 0
-        self._closing = False  # a `Close` is among the replies: nothing follows it
+        self._replies = Replies()
         self._cut_off = False  # the session ended because the server stops
+        self._silence = ""  # why the client is closed once it has all words, if that is for its silence
         self._started: base.Started | None = None  # not told yet
         self._lookup: asyncio.Task[None] | None = None  # a session that is looked up
         self._safe = 0  # samples that the protocol was last told are accepted
@@ -99,7 +98,7 @@ class Connection:
 
     def problem(self, kind: base.ProblemKind, message: str, *, fatal: bool, last_seq: int | None = None) -> None:
         """Tell the client; close if that is fatal."""
-        if self._closing:
+        if self._replies.closing:
             return
         message = message if len(message) <= _SHOWN else message[: _SHOWN - 3] + "..."
         log.info("problem", extra={"kind": kind, "protocol": self.protocol.name, "problem": message, "fatal": fatal})
@@ -124,7 +123,7 @@ class Connection:
         idle_s = min(limits.idle_s, self.protocol.idle_s or limits.idle_s)
         clock = asyncio.get_running_loop().time
         began = clock()
-        while not self._closing:
+        while not self._replies.closing:
             await self._wait_for_lookup()
             # A message that comes byte by byte is not one after another.
             began = began if self.protocol.is_amid else clock()
@@ -134,9 +133,10 @@ class Connection:
             except TimeoutError:
                 if self.live is not None and self.live.busy and not self.protocol.is_amid:
                     continue  # it waits for us
-                if not (actions := self.protocol.idle()):
-                    self.problem("idle", f"expected a whole message within {idle_s:g} s; none came", fatal=True)
-                self._perform(actions)
+                self._end_in_silence(f"expected a whole message within {idle_s:g} s; none came")
+                return
+            except OverError as over:
+                self._end_in_silence(str(over))
                 return
             except MessageTooLargeError:
                 told = f"expected messages of at most {self.protocol.times * limits.message} bytes; got a larger one"
@@ -150,8 +150,17 @@ class Connection:
             for piece in self.protocol.pieces(message):
                 taken = self._receive(piece)
                 await self._wait_for_room()
-                if not taken or self._closing:
+                if not taken or self._replies.closing:
                     break
+
+    def _end_in_silence(self, told: str) -> None:
+        """Close a client from which nothing more is taken, once it has the words of all that was heard."""
+        asked = self.protocol.idle_s is not None  # the client, for such an end
+        if self.live is None or self.live.finishing or not (asked or self.live.accepted):
+            self.problem("idle", told, fatal=True)
+            return
+        self._silence = "" if asked else told
+        self._perform(self.protocol.idle())
 
     def _receive(self, message: str | bytes) -> bool:
         """Carry out a message; returns whether it could be.
@@ -179,7 +188,7 @@ class Connection:
         """Count messages; a client that sends too many is told, and closed for a while."""
         if self._pace.count(messages, asyncio.get_running_loop().time()):
             return True
-        if not self._closing:
+        if not self._replies.closing:
             self.note_flood()
         rate = self.hub.options.limits.messages
         self.problem("too_fast", f"expected at most {rate} messages a second; got more", fatal=True)
@@ -192,26 +201,24 @@ class Connection:
         # Others may have their turn between two messages.
         await asyncio.sleep(self._pace.debt_s(asyncio.get_running_loop().time()))
         await self._wait_for_lookup()
-        while not self._closing and not self._has_room:
+        while not self._replies.closing and not self._has_room:
             await asyncio.sleep(_ROOM_S)
 
     @property
     def _has_room(self) -> bool:
-        return self._queued < _QUEUED and (self.live is None or self.hub.has_room(self.live))
+        return self._replies.size < _QUEUED and (self.live is None or self.hub.has_room(self.live))
 
     # --- actions -----------------------------------------------------------------------------------------------------
 
     def _perform(self, actions: Iterable[base.Action]) -> None:
         for action in actions:
-            if self._closing:
+            if self._replies.closing:
                 return
             match action:
-                case base.Reply(message):
-                    self._replies.append(action)
-                    self._queued += len(message)
+                case base.Reply():
+                    self._replies.add(action)
                 case base.Close():
-                    self._replies.append(_CUT_OFF if self._cut_off and action.code == _FINE else action)
-                    self._closing = True
+                    self._replies.add(_CUT_OFF if self._cut_off and action.code == _FINE else action)
                 case base.Resume() if self.hub.look_up is not None and self.live is None:
                     self._lookup = asyncio.create_task(self._look_up(action, self.hub.look_up), name="look up")
                 case base.Start() | base.Resume():
@@ -304,14 +311,9 @@ class Connection:
             if not self._replies:
                 await self._awake.wait()
                 continue
-            reply = self._replies.popleft()
-            if isinstance(reply, base.Close):
-                await self.transport.close(reply.code, reply.reason)
-                return
-            self._queued -= len(reply.message)
             try:
-                async with asyncio.timeout(self.hub.options.limits.stall_s):
-                    await self.transport.send(reply.message)
+                if await self._replies.send_next(self.transport, self.hub.options.limits.stall_s):
+                    return
             except TimeoutError:
                 self.hub.metrics.refused.labels("too_slow").inc()
                 await self.transport.close(base.CLOSE_CODES["too_slow"], "expected the client to read what it is sent")
@@ -321,14 +323,14 @@ class Connection:
         """Give the protocol the new entries of the session."""
         self._welcome()
         live = self.live
-        if live is None or self._closing or self._started is not None:
+        if live is None or self._replies.closing or self._started is not None:
             return
         self._say_what_is_lost(live)
         # With something to say anyway any progress is told, else one second of audio at a time.
         if live.safe - self._safe >= (1 if live.outbox.waiting else SAMPLE_RATE):
             self._safe = live.safe
             self._perform(self.protocol.accepted(live.safe))
-        while self._queued < _QUEUED and (entries := live.outbox.take(_BATCH)):
+        while self._replies.size < _QUEUED and (entries := live.outbox.take(_BATCH)):
             events: list[Event] = []
             for entry in entries:
                 if isinstance(entry, Event):
@@ -342,15 +344,19 @@ class Connection:
             if over:
                 self.live = None  # the protocol may start another when it hears of the end
                 self._cut_off = live.cut_off
-            self._tell(events)
+            self._tell(events[:-1] if self._silence and over and isinstance(events[-1], End) else events)
             if not self.protocol.resumable:
                 live.outbox.forget_sent()
             if over:
                 self._leave(live)
+                if self._silence:
+                    self.problem("idle", self._silence, fatal=True)
                 return
         if not live.outbox.waiting and live.processed > self._processed:
             self._processed = live.processed
             self._perform(self.protocol.processed(live.processed))
+        if self._silence and not live.busy:  # all is said, and the session goes on
+            self.problem("idle", self._silence, fatal=True)
 
     def _say_what_is_lost(self, live: LiveSession) -> None:
         """Tell the client, of each loss once until it is over."""
@@ -365,19 +371,16 @@ class Connection:
 
     def _leave(self, live: LiveSession) -> None:
         """Part from the session; a client that may come back might not have all of it."""
-        if self.protocol.resumable:
-            self.hub.park(live)
-        else:
-            self.hub.drop(live)
+        (self.hub.park if self.protocol.resumable else self.hub.drop)(live)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def _send_rest(self, writer: "asyncio.Task[None]") -> None:
         """Send the rest, up to the end, to a client of which nothing more is read but who may still read."""
         live = self.live
-        if not self._closing and live is not None and not live.finishing:
+        if not self._replies.closing and not self._silence and live is not None and not live.finishing:
             return
-        while self.live is not None and not self._closing and not writer.done():
+        while self.live is not None and not self._replies.closing and not writer.done():
             await asyncio.wait((writer,), timeout=_ROOM_S)
         self._perform((base.Close(),))  # nothing, where one is due already
         await asyncio.wait((writer,), timeout=_CLOSING_S)

@@ -2,11 +2,16 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+
+log = logging.getLogger("whispertide.server")
+
+_SHOWN = 500  # characters of a message in the log: it may quote the client
 
 
 class HttpError(Exception):
@@ -26,6 +31,12 @@ class HttpError(Exception):
         """OpenAI's shape of an error."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
+
+
+def log_refusal(error: HttpError, address: str, protocol: str) -> None:
+    """Log that a client is refused: its address, and why. What it asked for, where a key may stand, is left out."""
+    more = {"kind": error.code, "status": error.status, "problem": error.message[:_SHOWN]}
+    log.info("refused", extra={"protocol": protocol, "address": address, **more})
 
 
 # Refused before their body was looked at.

@@ -38,6 +38,7 @@ _SPOKEN, _AT_ONCE_S = 1.25, 10.0  # seconds of audio a second, and at once, that
 _MOST_TAKEN = to_samples(2)  # in a step
 _MOST_UNHEARD = to_samples(5)  # before a round looks at it
 _PORTION = to_samples(1.0)  # of audio that a session takes at once
+_MISTAKE = "the server made a mistake. Confirmed text stays. Start another session"
 _PILOTED = to_samples(0.5)  # where intents are told: seldom has it more than one pilot
 
 
@@ -187,7 +188,7 @@ class LiveSession:
             entries += self._fail(str(error))
         except Exception:
             log.exception("session failed", extra={"session": self.id})
-            entries += self._fail("the server made a mistake. Confirmed text stays. Start another session")
+            entries += self._fail(_MISTAKE)
         self.commands += len(taken)
         if self.translation is not None:
             entries = self.translation.add(entries)
@@ -198,6 +199,13 @@ class LiveSession:
         self.ended = self.ended or (self.session.ended and not waits)
         more = not self.ended and not waits and (result.more or bool(self.inbox))
         return replace(result, entries=numbered, more=more, kept=kept)
+
+    def break_off(self) -> Step:
+        """End after a step that failed outside of the session, whose state nobody knows: the client is told."""
+        self.inbox.clear()
+        self.ended = True
+        self.close_translation()
+        return Step(self._number([Error(0, self.taken, _MISTAKE, fatal=True)]))
 
     def _advance(self, level: int, taken: list[Command], entries: list[Entry]) -> Step:
         """Take commands, and run a round."""
@@ -289,7 +297,7 @@ class LiveSession:
             # Also where the round has failed: what was said before that is told first.
             entries += self.session.drain()
         if plan is None:
-            if isinstance(self._pending, Flush):
+            if isinstance(self._pending, Flush) and self._pending.asked:
                 entries.append("flushed")
             self._pending = None
             return Step(more=bool(self.inbox))

@@ -77,8 +77,7 @@ async def _have(hub: Hub, journal: "NatsJournal", session: str, owner: str) -> N
     try:
         if live is not None and ("journal" not in live.observers or await journal.owns(session)):
             return
-        if live is not None:
-            hub.drop(live)
+        hub.lose(session)  # of another connection here, too, which does not know that its client is elsewhere
         kept = await journal.claim(session, owner)
         if kept is None or session in hub.sessions:
             return

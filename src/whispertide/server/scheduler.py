@@ -100,7 +100,8 @@ class Scheduler:
         if done.cancelled() or (failed := done.exception()) is not None:
             live.running = False
             if not done.cancelled():
-                log.error("a step of session %s failed", live.id, exc_info=failed)
+                log.error("step failed", extra={"session": live.id}, exc_info=failed)
+                self._on_done(live, live.break_off())
         elif kept := done.result().kept:
             ended, written = self._loop.time(), asyncio.gather(*map(asyncio.wrap_future, kept))
             written.add_done_callback(lambda _: self._tell(live, since, waited, done.result(), ended))

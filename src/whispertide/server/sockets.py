@@ -31,6 +31,7 @@ _CONTROLS = 50  # pings and pongs a second, on average over four seconds: client
 _FRAGMENTS = 500  # frames a second that continue a message, likewise
 _OVER_S = 4
 _ROOM_S = 0.05  # how often a connection that may not go on with a large message looks again
+_PARSED = (b"sec-websocket-", b"connection", b"upgrade")  # headers that the parser of WebSockets takes apart
 TOO_FAST = f"expected at most {_CONTROLS} pings and pongs a second; got more"
 
 # What is overridden or read below is private to uvicorn: pyproject.toml holds its version, and this says so at once if
@@ -121,17 +122,21 @@ class _HttpWithDeadlines(H11Protocol):
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        """Refuse a line that HTTP lets pass and the parser of WebSockets does not, which gives no reason."""
+        """Refuse a line that HTTP lets pass and the parser of WebSockets does not, which gives no reason, or fails."""
         self._upgraded = True
+        most = f"of at most {LONGEST_LINE} bytes for a WebSocket; got more. Send"
         if len(event.target) > LONGEST_LINE:
-            self._refuse_head("414 URI Too Long", "an address", "Send long prompts and lists of terms in a message")
+            self._refuse_head("414 URI Too Long", f"an address {most} long prompts and lists of terms in a message")
         elif any(len(name) + len(value) > LONGEST_LINE for name, value in event.headers):
-            self._refuse_head("431 Request Header Fields Too Large", "headers", "Send shorter ones, such as cookies")
+            self._refuse_head("431 Request Header Fields Too Large", f"headers {most} shorter ones, such as cookies")
+        elif any(name.startswith(_PARSED) and not value.isascii() for name, value in event.headers):
+            self._refuse_head("400 Bad Request", "the headers of a WebSocket in ASCII; got other bytes")
         else:
             super().handle_websocket_upgrade(event)
 
-    def _refuse_head(self, status: str, what: str, advice: str) -> None:
-        told = f"expected {what} of at most {LONGEST_LINE} bytes for a WebSocket; got more. {advice}"
+    def _refuse_head(self, status: str, expected: str) -> None:
+        told = f"expected {expected}"
+        log.info("refused", extra={"kind": "head", "status": int(status[:3]), "problem": told})
         body = json.dumps({"error": {"message": told, "code": int(status[:3])}})
         head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
         self.transport.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}".encode())

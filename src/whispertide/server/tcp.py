@@ -31,6 +31,11 @@ log = logging.getLogger("whispertide.server")
 
 
 _KEYLESS = "this port has no place for a key, and the server has keys: --trust-network opens it to other machines"
+_REASONS = {
+    "key": _KEYLESS,
+    "overloaded": "expected fewer connections at once",
+    "too_fast": "expected fewer connections of one address a minute (--max-requests)",
+}
 _PIECE = 16 * 1024
 _PORTS = 4  # three over TCP, and that of HTTP
 _ENDING = 128  # connections that gave their place away, and are not over yet
@@ -161,37 +166,41 @@ class TcpListener:
 
     async def _talk(self, transport: TcpTransport, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
-        if reason := self._refusal(str(peer[0]) if peer else ""):
-            self.hub.metrics.refused.labels(reason).inc()
+        address = str(peer[0]) if peer else ""
+        if reason := self._refusal(address):
+            self._note(reason, address)
             return
         with contextlib.suppress(OSError):  # a peer that lost its power is found out in the end
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         opening = Opening(self.hub.info, secrets.token_urlsafe(16), at=time.time())
         try:
             conversation = self.protocol(opening)
-        except ProtocolError:  # nothing in an empty opening can be wrong but what the server has
-            self.hub.metrics.refused.labels("bad_request").inc()
+        except ProtocolError as error:  # nothing in an empty opening can be wrong but what the server has
+            self._note("bad_request", address, str(error))
             return
         if peer:
             transport.first = partial(self._admission.at_work, peer)
-        party = party_of(str(peer[0])) if peer else ""
-        await Connection(self.hub, conversation, transport, owner="", party=party).run()
+        await Connection(self.hub, conversation, transport, owner="", party=party_of(address)).run()
 
     @property
     def _keeps_out(self) -> bool:
         return bool(self.hub.options.access.keys) and not self.trusted
 
-    def _tell(self, address: str) -> None:
-        """Log a machine that is refused, once."""
-        if address not in self._named and len(self._named) < _MOST_NAMED:
+    def _note(self, reason: str, address: str, problem: str = "") -> None:
+        """Count a connection that is refused, and log it; one for the lack of a key once for its machine."""
+        self.hub.metrics.refused.labels(reason).inc()
+        about = {"protocol": self.protocol.name, "address": address, "kind": reason}
+        about["problem"] = _REASONS.get(reason, problem)
+        if reason != "key":
+            log.info("refused", extra=about)
+        elif address not in self._named and len(self._named) < _MOST_NAMED:
             self._named.add(address)
-            log.warning("refused", extra={"protocol": self.protocol.name, "address": address, "problem": _KEYLESS})
+            log.warning("refused", extra=about)
 
     def _refusal(self, address: str) -> str:
         """The reason to refuse this peer, or ""."""
         options = self.hub.options
         if self._keeps_out and not is_loopback(address):
-            self._tell(address)
             return "key"
         if len(self.hub.connections) >= options.limits.connections + _ENDING:
             return "overloaded"

@@ -20,8 +20,8 @@ from whispertide.server.bodies import read_object
 from whispertide.server.http_error import HttpError
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import ProtocolError
-from whispertide.server.protocols.openai_realtime import DEFAULT_LIMIT_S, OpenAIRealtimeProtocol, describe_session
-from whispertide.server.protocols.openai_session import default_session
+from whispertide.server.protocols.openai_realtime import DEFAULT_LIMIT_S, OpenAIRealtimeProtocol
+from whispertide.server.protocols.openai_session import default_session, describe_session
 from whispertide.server.protocols.server_info import ServerInfo
 
 _VALID_S = 600.0

@@ -43,7 +43,7 @@ async def serve_viewer(socket: WebSocket, hub: Hub, access: AccessControl) -> No
                 broadcast = _admit(held, hub, socket.path_params["key"], party)
         except HttpError as error:
             hub.metrics.refused.labels(error.code).inc()
-            await refuse(socket, error.status, error.message, error.headers)
+            await refuse(socket, error, "watch")
             return
         await socket.accept()
         code, reason = await _watch(socket, hub, broadcast, party)

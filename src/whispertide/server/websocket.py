@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 
 from starlette.responses import JSONResponse
@@ -14,7 +13,7 @@ from whispertide.server.access import AccessControl
 from whispertide.server.addresses import party_of
 from whispertide.server.channels import serve_channels
 from whispertide.server.connection import Connection
-from whispertide.server.http_error import HttpError
+from whispertide.server.http_error import HttpError, log_refusal
 from whispertide.server.hub import Hub
 from whispertide.server.protocols.base import Opening, ProtocolError, WireProtocol
 from whispertide.server.sockets import TOO_FAST
@@ -78,7 +77,7 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
             admitted = access.check(headers, query, subprotocols, address, protocol=protocol.name)
     except HttpError as error:
         hub.metrics.refused.labels(error.code).inc()
-        await refuse(socket, error.status, error.message, error.headers)
+        await refuse(socket, error, protocol.name)
         return
     opening = Opening(
         replace(hub.info, limit_s=min(hub.info.limit_s, admitted.limit_s)),
@@ -93,7 +92,7 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
         conversation, *others = protocol.conversations(opening)
     except ProtocolError as error:
         hub.metrics.refused.labels("bad_request").inc()
-        await refuse(socket, 400, str(error), {})
+        await refuse(socket, HttpError(400, str(error), code="bad_request"), protocol.name)
         return
     # Nothing was waited for since the check, so no other handshake has used the key meanwhile.
     access.authenticator.spend(admitted.once)
@@ -107,8 +106,9 @@ async def serve_websocket(socket: WebSocket, hub: Hub, access: AccessControl, pr
             await Connection(hub, conversation, transport, admitted.owner, party).run(admitted.message_first)
 
 
-async def refuse(socket: WebSocket, status: int, message: str, headers: Mapping[str, str]) -> None:
-    """Answer the handshake with an HTTP error."""
-    response = JSONResponse({"error": {"message": message, "code": status}}, status, dict(headers))
+async def refuse(socket: WebSocket, error: HttpError, protocol: str) -> None:
+    """Answer the handshake with an HTTP error, and log it."""
+    log_refusal(error, socket.client.host if socket.client else "", protocol)
+    response = JSONResponse({"error": {"message": error.message, "code": error.status}}, error.status, error.headers)
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):
         await socket.send_denial_response(response)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from each_row import each_row
 from few_examples import quick
 from whispertide.checkpoint.languages import DETECT
-from whispertide.events import Confirmed, Error, Hypothesis, SpeechStart, TurnEnd
+from whispertide.events import Confirmed, End, Error, Hypothesis, SpeechStart, TurnEnd
 from whispertide.server.protocols.assemblyai import AssemblyAIProtocol
 from whispertide.server.protocols.base import Close, Configure, Finish, Flush, Problem, ProtocolError
 from whispertide.types import SAMPLE_RATE, Word
@@ -276,7 +276,20 @@ def test_a_session_is_terminated_where_nothing_comes_for_as_long_as_its_client_s
     assert talk.json("Warning") == talk.json("Error") == []
 
 
-def test_a_client_that_names_no_time_is_told_of_the_servers() -> None:
-    talk = stream(inactivity_timeout="")
-    assert talk.protocol.idle_s is None
-    assert not talk.protocol.idle()
+@pytest.mark.parametrize(("ends", "longest"), [(" so.", 1_000), (" so", 1_200)])
+def test_a_turn_without_pauses_ends_some_time(ends: str, longest: int) -> None:
+    """Each message has the whole turn: after hours without a pause it would be megabytes, several times a second."""
+    talk = stream()
+    words = [Word(ends, 100 * number, 100 * number + 50) for number in range(5_000)]
+    for number in range(0, len(words), 50):
+        talk._perform(talk.protocol.events([Confirmed(number, 100 * number, tuple(words[number : number + 50]))]))
+    talk._perform(talk.protocol.events([End(5_000, 500_000, 500_000)]))
+    turns = ended(talk)
+    assert [len(turn["words"]) for turn in turns[:-1]] == [longest] * (len(turns) - 1)
+    assert sum(len(turn["words"]) for turn in turns) == len(words)
+    assert [turn["turn_order"] for turn in turns] == list(range(len(turns)))
+    assert max(map(len, talk.replies)) < 2**18
+
+
+def test_a_client_that_names_no_time_has_the_servers() -> None:
+    assert stream(inactivity_timeout="").protocol.idle_s is None

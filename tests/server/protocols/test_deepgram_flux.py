@@ -8,7 +8,16 @@ import pytest
 from each_row import each_row
 from whispertide.checkpoint.languages import DETECT
 from whispertide.events import Confirmed, End, Error, Event, Hypothesis, SpeechStart, TurnEnd
-from whispertide.server.protocols.base import Close, Configure, Finish, Flush, ProtocolError, Started
+from whispertide.server.protocols.base import (
+    Close,
+    Configure,
+    Finish,
+    Flush,
+    Problem,
+    ProblemKind,
+    ProtocolError,
+    Started,
+)
 from whispertide.server.protocols.deepgram_flux import FluxProtocol
 from whispertide.types import SAMPLE_RATE, Word, join_words
 from wire_conversation import Conversation, opening, said, silence
@@ -131,6 +140,15 @@ def test_a_guess_that_came_to_nothing_ends_as_an_empty_turn() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["shutdown", "idle", "too_large"])
+def test_a_guess_that_came_to_nothing_is_an_ended_turn_before_the_connection_closes(kind: ProblemKind) -> None:
+    talk = listen(hears=True)
+    tell(talk, Hypothesis(0, S, (A,)))
+    tell(talk, Hypothesis(1, 2 * S, ()))
+    talk.trouble(Problem(kind, "that was that", True))
+    assert [message.get("event", message["type"]) for message in talk.json()][-2:] == ["EndOfTurn", "Error"]
+
+
 def test_updates_come_while_nothing_is_new() -> None:
     talk = listen(hears=True)
     tell(talk, Confirmed(0, 2 * S, (A,)))
@@ -155,6 +173,18 @@ def test_every_word_is_in_the_ends_of_turns() -> None:
     assert len(talk.heard) == len(words)
     assert [message["sequence_id"] for message in talk.json()] == list(range(len(talk.json())))
     assert talk.close == Close()
+
+
+def test_a_turn_without_pauses_ends_some_time() -> None:
+    """Each message has the whole turn: after hours without a pause it would be megabytes, several times a second."""
+    talk = listen(hears=True)
+    for number in range(50):
+        talk._perform(talk.protocol.events([Confirmed(number, number * S, (replace(A, text=" so."),) * 100)]))
+    talk._perform(talk.protocol.events([End(50, 50 * S, 50 * S)]))
+    ends = [message for message in talk.json("TurnInfo") if message["event"] == "EndOfTurn"]
+    assert [len(end["words"]) for end in ends] == [1_000] * 5
+    assert {(end["trigger"], end["end_of_turn_confidence"]) for end in ends} == {("timeout", 0.0)}
+    assert max(map(len, talk.replies)) < 2**18
 
 
 def test_the_rest_of_a_turn_is_said_before_the_end() -> None:

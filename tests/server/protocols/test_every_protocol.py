@@ -69,7 +69,7 @@ def test_a_parameter_of_one_value_is_refused_where_two_are_given(kind: type[Wire
     """The last one counted, whatever the client had meant."""
     fine: dict[str, str | list[str]] = {name: [value, value] for name, value in QUERY.items()}
     fine["tag"] = ["a", "b"]
-    for name in kind.single:
+    for name in (*kind.single, "token", "api_key", "key"):
         with pytest.raises(ProtocolError, match=f"expected one value of {name} in the address; got 2"):
             kind(opening(**(fine | {name: ["1", "2"]})))
     Conversation(kind(opening(**fine)))

@@ -2,9 +2,11 @@
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ from openai_realtime_talk import (
     update,
 )
 from whispertide.events import Confirmed, Error, SpeechStart, SpeechStop, TurnEnd
-from whispertide.server.protocols.base import Clear, Close, Finish, Flush, Problem
+from whispertide.server.protocols.base import Audio, Clear, Close, Finish, Flush, Problem
 from whispertide.server.protocols.openai_realtime import OpenAIRealtimeProtocol
 from whispertide.types import Word
 from wire_conversation import opening, said
@@ -321,14 +323,41 @@ def test_a_session_that_gets_too_long_ends_as_theirs_does() -> None:
 # --- long appends -----------------------------------------------------------------------------------------------------
 
 
-def test_a_long_append_is_taken_in_parts_and_is_the_same_audio() -> None:
+def test_a_long_append_is_decoded_once_and_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = bytes(range(256)) * 600
     audio = base64.b64encode(raw).decode()
     message = json.dumps({"audio": audio, "event_id": "e1", "type": "input_audio_buffer.append"})
-    parts = [json.loads(part) for part in connect().protocol.pieces(message)]
+    decoded: list[int] = []
+
+    def counted(decode: Callable[..., Any]) -> Callable[..., Any]:
+        def count(text: str, **more: Any) -> Any:
+            decoded.append(len(text))
+            return decode(text, **more)
+
+        return count
+
+    monkeypatch.setattr(json, "loads", counted(json.loads))
+    monkeypatch.setattr(base64, "b64decode", counted(base64.b64decode))
+    talk, whole = connect(), connect()
+    parts = list(talk.protocol.pieces(message))
+    talk.send(*parts)
+    assert decoded == [len(message), len(audio)]  # characters
+    monkeypatch.undo()
     assert len(parts) == 5
-    assert {(part["type"], part["event_id"]) for part in parts} == {("input_audio_buffer.append", "e1")}
-    assert b"".join(base64.b64decode(part["audio"], validate=True) for part in parts) == raw
+    assert max(map(len, parts)) <= 32_000
+    whole.send(message)
+    heard, expected = (
+        np.concatenate([one.samples for one in each.performed if isinstance(one, Audio)]) for each in (talk, whole)
+    )
+    np.testing.assert_array_equal(heard, expected)
+
+
+def test_the_bytes_of_a_message_are_no_audio() -> None:
+    """Only what was decoded here is: a client's binary message is JSON, as a text is."""
+    talk = connect()
+    talk.send(bytes(32_000))
+    assert [error["code"] for error in errors(talk)] == ["invalid_json"]
+    assert talk.session is None
 
 
 @pytest.mark.parametrize("audio", ["A" * 60_000 + "!", "AA==" + "A" * 60_000, ["A"] * 1000, None])

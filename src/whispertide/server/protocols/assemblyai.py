@@ -97,8 +97,8 @@ class AssemblyAIProtocol(base.WireProtocol):
                 )
 
     def idle(self) -> base.Actions:
-        """End as after a `Terminate` if the client asked for an end after so much silence."""
-        return self._finish() if self.idle_s is not None else ()
+        """End as after a `Terminate`."""
+        return self._finish()
 
     def _finish(self) -> base.Actions:
         self._ending = True
@@ -114,7 +114,9 @@ class AssemblyAIProtocol(base.WireProtocol):
         for event in events:
             if isinstance(event, Confirmed):
                 self._words += event.words
-                changed = True
+                is_long = messages.is_long_turn(self._words)
+                actions += self._end_turn() if is_long else ()
+                changed = not is_long
             elif isinstance(event, Hypothesis):
                 self._guess, changed = event.words, True
             elif isinstance(event, SpeechStart):

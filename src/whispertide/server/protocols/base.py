@@ -12,7 +12,7 @@ the server performs its actions in order and calls it back, always from one thre
     accepted(n)     n samples (16 kHz) of this session's audio are safe: called before events and once a second
     processed(n)    n samples (16 kHz) were looked at, and all that is to be said of them so far has been given
     problem(p)      something is wrong; a fatal problem closes the connection after what this returns
-    idle()          nothing came for as long as the other side may say nothing
+    idle()          nothing came for as long as the other side may say nothing, and a session is open
     closed()        the other side will send nothing more
 
 At most one session is open at a time. It ends with its `End` event (after `Finish`), with a fatal `Error` event or
@@ -31,6 +31,7 @@ from whispertide.options import DecodeOptions, Task, checked_terms, listed_texts
 from whispertide.server.protocols.server_info import ServerInfo
 from whispertide.types import FloatArray
 
+KEYS = ("api_key", "token", "key")  # parameters in which a client may give its key
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 # --- what a protocol is told -----------------------------------------------------------------------------------------
@@ -202,7 +203,9 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Confirm all audio so far; the session goes on. Answered by `flushed`."""
+    """Confirm all audio so far; the session goes on. Answered by `flushed`, unless nobody has `asked` for it."""
+
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +276,8 @@ class WireProtocol(ABC):
     order.
 
     name        in metrics and logs
-    single      parameters of the address that have one value: a client that gives several is refused
+    single      parameters of the address that have one value, next to those for a key: a client that gives several is
+                refused
     idle_s      how long the other side may say nothing, if that is less than the server's own limit (see `idle`)
     resumable   whether a session whose connection is lost is kept for `Resume`; otherwise it is abandoned
     subprotocol the WebSocket subprotocol to accept, of those that were offered
@@ -307,7 +311,7 @@ class WireProtocol(ABC):
 
     def __init__(self, opening: Opening) -> None:
         """Raises `ProtocolError` for an opening that cannot be served: the connection is refused with its message."""
-        for name in sorted(self.single):
+        for name in sorted(self.single.union(KEYS)):
             if (count := len(set(opening.lists.get(name, ())))) > 1:
                 raise ProtocolError(f"expected one value of {name} in the address; got {count}")
         self.opening = opening
@@ -371,10 +375,13 @@ class WireProtocol(ABC):
         return ()
 
     def idle(self) -> Actions:
-        """Called when nothing came for too long: end the conversation. For nothing the server closes it, with an "idle"
-        problem.
+        """Called when nothing came for too long: end the audio, with what is held of it, or only flush it where the
+        client may come back.
+
+        When its words are told, a session that has ended in that way is over as any other where the client has set
+        `idle_s`. Else an "idle" problem takes the place of its `End`.
         """
-        return ()
+        return (Finish(),)
 
     def closed(self) -> Actions:
         """Called when nothing more will come: the end of input over TCP, or the WebSocket's close frame.

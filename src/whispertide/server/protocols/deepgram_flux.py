@@ -140,9 +140,12 @@ class FluxProtocol(DeepgramStream):
         changed = False
         for event in events:
             match event:
-                case Confirmed(words=words):
+                case Confirmed(at=at, words=words):
                     self._words += words
                     changed = True
+                    if messages.is_long_turn(self._words):
+                        actions += [*self._grow(at, changed), *self._end(at, 0.0)]
+                        changed = False
                 case Hypothesis(words=words):
                     changed = changed or words != self._guess
                     self._guess = words

@@ -81,6 +81,10 @@ class DeepgramStream(base.WireProtocol):
     def _hear(self, data: bytes) -> base.Actions:
         return self._audio.hear(data)
 
+    def idle(self) -> base.Actions:
+        """End as after a `CloseStream`."""
+        return self._finish()
+
     def _finish(self) -> base.Actions:
         self._ending = True
         return (*self._audio.rest(), base.Finish())

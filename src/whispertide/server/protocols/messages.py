@@ -12,11 +12,12 @@ from typing import Any, TypeGuard
 from whispertide.checkpoint.languages import DETECT, primary
 from whispertide.errors import AudioError, OptionError
 from whispertide.options import ANY_SPEAKERS, MOST_SPEAKERS, checked_terms, parse_switch
+from whispertide.punctuation import ends_sentence
 from whispertide.server.bounds import check_prompt
-from whispertide.server.protocols.base import Actions, Audio, ProtocolError, Reply
+from whispertide.server.protocols.base import KEYS, Actions, Audio, ProtocolError, Reply
 from whispertide.server.protocols.encodings import AudioInput
 from whispertide.server.protocols.server_info import ServerInfo
-from whispertide.types import FloatArray, seconds
+from whispertide.types import FloatArray, Word, seconds
 
 # How the services' clients say "find out yourself"
 _ANY_LANGUAGE = frozenset({DETECT, "multi", "multilingual", "detect"})
@@ -249,7 +250,6 @@ def audio_input(encoding: str, *, rate: int, channels: int = 1, channel: int | N
 
 # --- what is not done -------------------------------------------------------------------------------------------------
 
-KEYS = ("api_key", "token", "key")  # parameters in which a client may give its key
 _NAMED = 5  # fields without effect that an answer names
 
 
@@ -269,6 +269,15 @@ def warning(names: Sequence[str]) -> str:
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------
+
+_LONG_TURN = 1_000  # words: some six minutes without a pause
+_LONG_SENTENCE = 200  # after which it ends within one
+
+
+def is_long_turn(words: Sequence[Word]) -> bool:
+    """True if a turn of these words ends here, whatever pauses say: each of its messages has all of them."""
+    over = len(words) - _LONG_TURN
+    return over >= 0 and (over >= _LONG_SENTENCE or ends_sentence(words[-1].text))
 
 
 def audio_actions(samples: FloatArray) -> Actions:

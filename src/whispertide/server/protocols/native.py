@@ -176,6 +176,10 @@ class NativeProtocol(base.WireProtocol):
         """Tell the client that it need not keep the audio before this."""
         return (self._say({"type": "received", "received": self._position(samples)}),)
 
+    def idle(self) -> base.Actions:
+        """Confirm what was heard, and keep the session: the network of the client may be away."""
+        return (*self._new(self._pcm.drain()), base.Flush(asked=False))
+
     def problem(self, problem: base.Problem) -> base.Actions:
         """Send a problem with its kind; the server closes after fatal ones."""
         if problem.told:
@@ -288,7 +292,7 @@ class NativeProtocol(base.WireProtocol):
 
     def _from_query(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Read settings from the address, which may have an API key, too."""
-        if unknown := query.keys() - _PARAMETERS - {*messages.KEYS}:
+        if unknown := query.keys() - _PARAMETERS - {*base.KEYS}:
             names = ", ".join(messages.abbreviate(name) for name in sorted(unknown))
             raise base.ProtocolError(f"expected parameters among {', '.join(sorted(_PARAMETERS))}; got {names}")
         values: dict[str, Any] = {key: query[key] for key in query.keys() & _IN_QUERY}

@@ -1,7 +1,6 @@
 """The audio in OpenAI Realtime's `input_audio_buffer.append`, of which their clients may send 15 MiB at once."""
 
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +9,11 @@ from whispertide.server.protocols.base import ProtocolError
 from whispertide.server.protocols.encodings import PIECE
 
 APPEND = "input_audio_buffer.append"
-_PART = 4 * (PIECE // 3)  # characters of base64, which are four for three bytes
+_LONG = 4 * (PIECE // 3)  # characters of base64, which are four for three bytes
+
+
+class Part(bytes):
+    """A part of the audio of a long append, decoded."""
 
 
 def audio_of(append: Mapping[str, Any]) -> bytes:
@@ -26,17 +29,17 @@ def audio_of(append: Mapping[str, Any]) -> bytes:
 
 
 def in_parts(message: str | bytes) -> Iterator[str | bytes]:
-    """Split a long append into shorter ones; any other message, also one that cannot be used, stays whole."""
-    if len(message) > _PART:
-        try:
-            data = messages.json_object(message)
-            if data.get("type") == APPEND and audio_of(data):
-                yield from (json.dumps({**data, "audio": part}) for part in _cut(data["audio"]))
-                return
-        except ProtocolError:
-            pass  # whoever takes the message says what is wrong with it
-    yield message
+    """Split the audio of a long append; any other message, also one that cannot be used, stays whole."""
+    audio = _audio_of_long(message) if len(message) > _LONG else b""
+    if audio:
+        yield from (Part(audio[at : at + PIECE]) for at in range(0, len(audio), PIECE))
+    else:
+        yield message
 
 
-def _cut(audio: str) -> Iterator[str]:
-    return (audio[at : at + _PART] for at in range(0, len(audio), _PART))
+def _audio_of_long(message: str | bytes) -> bytes:
+    try:
+        data = messages.json_object(message)
+        return audio_of(data) if data.get("type") == APPEND else b""
+    except ProtocolError:  # whoever takes the message says what is wrong with it
+        return b""

@@ -19,8 +19,8 @@ from whispertide.errors import OptionError
 from whispertide.events import Confirmed, End, Error, Event, SpeechStart, SpeechStop, TurnEnd
 from whispertide.server.protocols import base, messages
 from whispertide.server.protocols.encodings import AudioInput
-from whispertide.server.protocols.openai_appends import APPEND, audio_of, in_parts
-from whispertide.server.protocols.openai_session import RealtimeSession, default_session
+from whispertide.server.protocols.openai_appends import APPEND, Part, audio_of, in_parts
+from whispertide.server.protocols.openai_session import RealtimeSession, default_session, describe_session
 from whispertide.types import Word, seconds
 
 _CHANGEABLE = ("language", "languages", "prompt", "keyterms")  # in a session that has begun
@@ -86,6 +86,8 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
 
     def receive(self, message: str | bytes) -> base.Actions:
         """Take one client event. One that cannot be used is answered by an `error` event that names it."""
+        if isinstance(message, Part):
+            return self._hear(message)
         try:
             data = messages.json_object(message)
         except base.ProtocolError as error:
@@ -133,7 +135,9 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         return (*actions, self._say(kind, session=self._describe()))
 
     def _append(self, data: Mapping[str, Any]) -> base.Actions:
-        raw = audio_of(data)
+        return self._hear(audio_of(data))
+
+    def _hear(self, raw: bytes) -> base.Actions:
         actions: list[base.Action] = self._start()
         samples = self._audio.feed(raw)
         self._uncommitted += len(samples)
@@ -176,6 +180,10 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
         if self._items and not self._items[-1].announced and not self._items[-1].text:
             self._items[-1].start = self._received  # what was forgotten is no part of it
         return (base.Clear(),) if self._has_session else (self._say("input_audio_buffer.cleared"),)
+
+    def idle(self) -> base.Actions:
+        """End the audio: their clients have no message for it."""
+        return (*self._rest(), base.Finish())
 
     def _rest(self) -> base.Actions:
         """Flush the resampler, if a session is there to take the samples."""
@@ -376,12 +384,6 @@ class OpenAIRealtimeProtocol(base.WireProtocol):
     ) -> base.Reply:
         error = {"type": kind, "code": code, "message": message, "param": None, "event_id": event_id}
         return self._say("error", error=error)
-
-
-def describe_session(session: RealtimeSession, name: str, expires_at: float, *, older: bool) -> dict[str, Any]:
-    """Describe a session in the shape that the client speaks; `expires_at` in seconds since 1970."""
-    shape = session.flat() if older else session.nested()
-    return {"id": name, "object": "realtime.transcription_session", "expires_at": int(expires_at), **shape}
 
 
 def _audio_input(session: RealtimeSession) -> AudioInput:

@@ -152,6 +152,12 @@ def default_session(model: str | None) -> RealtimeSession:
     return RealtimeSession(model=model, detection=_DETECTION)
 
 
+def describe_session(session: RealtimeSession, name: str, expires_at: float, *, older: bool) -> dict[str, Any]:
+    """Describe a session in the shape that the client speaks; `expires_at` in seconds since 1970."""
+    shape = session.flat() if older else session.nested()
+    return {"id": name, "object": "realtime.transcription_session", "expires_at": int(expires_at), **shape}
+
+
 def _with_format(session: RealtimeSession, value: object) -> RealtimeSession:
     """Apply a format by its older name, or as the current object. Rates other than theirs are fine here."""
     if value is None:

@@ -283,11 +283,13 @@ class WyomingProtocol(base.WireProtocol):
         rest = self._transcript() if problem.fatal and self._text else ()
         return (*rest, _error(problem.kind, problem.message))
 
-    def closed(self) -> base.Actions:
-        """Transcribe an open stretch to its end: the client may still read."""
-        if not self._has_session:
-            return (base.Close(),)
+    def idle(self) -> base.Actions:
+        """Transcribe an open stretch to its end."""
         return (*self._rest(), base.Finish())
+
+    def closed(self) -> base.Actions:
+        """The same: the client may still read."""
+        return self.idle() if self._has_session else (base.Close(),)
 
     def _transcript(self) -> base.Actions:
         start = [] if self._text is not None else [_say("transcript-start", self._with_language())]
