@@ -231,9 +231,8 @@ class Authenticator:
 
 @dataclass(slots=True)
 class Throttle:
-    """At most `per_minute` from each address, on average; a minute's worth may come at once. 0 = any number.
-
-    The `owner` of a key has as many of their own there: others at the address, who guess keys, keep nobody out.
+    """At most `per_minute` from each address, on average; a minute's worth may come at once. 0 = any number. An `owner`
+    of a key who is known there has as many of their own: others at the address, who guess keys, keep nobody out.
     """
 
     per_minute: int
@@ -306,8 +305,9 @@ class AccessControl:
         """
         known, host, origin = self.authenticator, headers.get("host"), headers.get("origin")
         offered, party = offered_keys(headers, query, subprotocols), party_of(address)
-        admitted = self._recognized(offered, protocol)
-        self.check_rate(address, "" if admitted is None else admitted.owner)
+        name = known.owner(offered) or ""
+        # Whoever has only guessed a right key must not see it by this.
+        self.check_rate(address, name if self.guesses.knows(party, name) else "")
         if not known.allows_host(host):
             message = f"expected to be called by address or as localhost; got {host}: "
             raise HttpError(
@@ -316,8 +316,7 @@ class AccessControl:
         if not known.allows_origin(origin, host):
             message = f"pages from {origin} may not connect; start the server with --origin to allow them"
             raise HttpError(403, message, code="origin")
-        if admitted is None:
-            raise self._refusal(bool(offered), party)
+        admitted = self._admit(offered, protocol, party)
         if protocol:
             self._check_flood(admitted.owner, party)
             self._check_room(admitted.owner, party)
@@ -329,26 +328,26 @@ class AccessControl:
             message = f"expected at most {self.throttle.per_minute} requests a minute; got more. Wait a while"
             raise HttpError(429, message, {"retry-after": "60"}, code="too_fast")
 
-    def _recognized(self, offered: Sequence[str], protocol: str) -> Admitted | None:
-        """What the keys open; None if none is right, and one is asked for."""
+    def _admit(self, offered: Sequence[str], protocol: str, party: str) -> Admitted:
+        """Check the keys. Raises `HttpError`; a client that has offered too many wrong ones gets the same answer to a
+        right one, or the answer would tell it.
+        """
         known = self.authenticator
         if protocol and (found := known.redeem(offered, protocol)) is not None:
             what, owner, key = found
             return Admitted(owner, what.message, what.limit_s, key if what.once else "")
         name = known.owner(offered)
-        return None if name is None else Admitted(name)
-
-    def _refusal(self, guessed: bool, party: str) -> HttpError:
-        """The answer to a client without a right key, which counts if it has `guessed` one."""
+        if name is not None and (known.is_open or self.guesses.right(party, name)):
+            return Admitted(name)
         # Closed, so that each guess needs a connection of its own.
         closed = {"connection": "close"}
-        if guessed and not self.guesses.may_guess(party):
-            message = "expected fewer wrong API keys from one address; got many. Wait a while, or send the right one"
-            return HttpError(429, message, {"retry-after": f"{1 / _WRONG_PER_S:.0f}", **closed}, code="key")
-        if guessed:
+        if offered and not self.guesses.may_guess(party):
+            message = "expected fewer wrong API keys from one address; got many. Wait a while, then send the right one"
+            raise HttpError(429, message, {"retry-after": f"{1 / _WRONG_PER_S:.0f}", **closed}, code="key")
+        if offered:
             self.guesses.wrong(party)
         message = "expected a valid API key, for example in the header `Authorization: Bearer KEY`"
-        return HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
+        raise HttpError(401, message, {"www-authenticate": "Bearer", **closed}, code="key")
 
     def _check_flood(self, owner: str, party: str) -> None:
         """Raises `HttpError` for a client that was closed for a flood a moment ago."""

@@ -1,7 +1,7 @@
 """Wrong guesses of keys and session ids, counted by party: one that guesses often has to wait.
 
-Who has the right one is let in however often others there guess: many may share an address. So it is the length of a
-key that keeps guesses out, and this keeps them from costing much. Pure; the time comes from a clock.
+Nobody who guesses holds a place meanwhile: the answer comes at once, and is the same for a right guess. Pure; the time
+comes from a clock.
 """
 
 import time
@@ -24,9 +24,10 @@ class Guesses:
     enabled: bool = True
     clock: Callable[[], float] = time.monotonic
     _left: Recent[str, Bucket] = field(default_factory=Recent)
+    _known: Recent[tuple[str, str], None] = field(default_factory=Recent)
 
     def may_guess(self, party: str) -> bool:
-        """True if another wrong guess of this party gets the usual answer."""
+        """True if another key of this party is checked."""
         return not self.enabled or self._left_to(party).has_one(self.clock())
 
     def wrong(self, party: str) -> None:
@@ -34,6 +35,20 @@ class Guesses:
         if self.enabled:
             self._left[party] = left = self._left_to(party)
             left.spend(self.clock())
+
+    def knows(self, party: str, what: str) -> bool:
+        """True if that was right for this party before."""
+        return (party, what) in self._known
+
+    def right(self, party: str, what: str) -> bool:
+        """Accept a right guess; False if it must not be believed yet.
+
+        What was right for this party before is no guess: whoever guesses next to it keeps it out of nothing.
+        """
+        if not self.knows(party, what) and not self.may_guess(party):
+            return False
+        self._known[party, what] = None
+        return True
 
     def _left_to(self, party: str) -> Bucket:
         return self._left.get(party) or Bucket(self.per_s, self.burst)
