@@ -15,7 +15,19 @@ SOURCE, LABORATORY = (Path(str(package.__file__)).parent for package in (whisper
 
 # docs/internals/architecture.md; a module may import its own layer and those before it
 LAYERS = (
-    ("types", "atomic", "dependent", "errors", "extras", "options", "spellings", "events", "plural", "punctuation"),
+    (
+        "types",
+        "atomic",
+        "dependent",
+        "errors",
+        "extras",
+        "options",
+        "spellings",
+        "events",
+        "plural",
+        "punctuation",
+        "text_lines",
+    ),
     ("audio",),
     ("spooled_frames",),
     ("features",),
