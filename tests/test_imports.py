@@ -49,7 +49,15 @@ LAYERS = (
 )
 # The laboratory's own flow, after all that runs; nothing but its commands uses those of what runs.
 WINGS = (
-    ("lab.speech", "lab.from_json", "lab.new_folder", "lab.safetensors_header", "lab.compression", "lab.npu"),
+    (
+        "lab.speech",
+        "lab.from_json",
+        "lab.new_folder",
+        "lab.safetensors_header",
+        "lab.checkpoint_folder",
+        "lab.compression",
+        "lab.npu",
+    ),
     ("lab.evaluation",),
     ("lab.training",),
     ("lab.cli",),

@@ -21,11 +21,11 @@ from whispertide.checkpoint.json_file import read_json
 from whispertide.errors import CorpusError
 from whispertide.plural import counted
 from whispertide.types import CHUNK_SECONDS
+from whispertide_lab.checkpoint_folder import write_json
 from whispertide_lab.new_folder import check_new
 from whispertide_lab.speech.text import is_reserved
 from whispertide_lab.training.augment import Augmentation
 from whispertide_lab.training.batches import Batch, Batches, Phase, Source
-from whispertide_lab.training.checkpoint_folder import write_json
 from whispertide_lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
 from whispertide_lab.training.loop import Progress, Trainer, read_state
 from whispertide_lab.training.lora import add_adapters, merge_adapters
