@@ -61,7 +61,7 @@ class BadManifestError(CorpusError):
     def __init__(self, manifest: Path, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         listed = "\n".join(f"  {problem}" for problem in problems)
-        said = f"{counted(len(problems), 'line')} of {manifest} cannot be used: correct or remove, or use --skip-bad"
+        said = f"{counted(len(problems), 'line')} of {manifest} cannot be used. Correct or remove, or use --skip-bad"
         super().__init__(f"{said}:\n{listed}")
 
 

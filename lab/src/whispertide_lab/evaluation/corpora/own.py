@@ -33,7 +33,7 @@ def open_own(path: Path, *, quick: bool = False, seed: int = 0) -> ListedCorpus:
             problems.append(Problem(line.number, str(error)))
     if problems:
         told = "\n".join(f"  {problem}" for problem in sorted(problems, key=lambda one: one.number)[:_FEW])
-        raise CorpusError(f"{counted(len(problems), 'line')} of {path} cannot be scored: correct or remove\n{told}")
+        raise CorpusError(f"{counted(len(problems), 'line')} of {path} cannot be scored. Correct or remove:\n{told}")
     if not recordings:
         raise CorpusError(f"expected recordings in {path}; it lists none")
     return listed_corpus(f"manifest-{path.stem}", recordings, quick=quick, seed=seed)
