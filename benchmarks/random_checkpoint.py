@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from whispertide.checkpoint import load_checkpoint
 from whispertide.checkpoint.layout import expected_shapes
 from whispertide.types import FloatArray
-from whispertide_lab.training.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
+from whispertide_lab.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
 from whispertide_lab.training.widen import TARGETS, Target
 
 # large-v3-turbo has 4 decoder layers, 32 encoder layers and 51,866 tokens; its decoder is what this shape is for

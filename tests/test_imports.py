@@ -15,7 +15,19 @@ SOURCE, LABORATORY = (Path(str(package.__file__)).parent for package in (whisper
 
 # docs/internals/architecture.md; a module may import its own layer and those before it
 LAYERS = (
-    ("types", "atomic", "dependent", "errors", "extras", "options", "spellings", "events", "punctuation"),
+    (
+        "types",
+        "atomic",
+        "dependent",
+        "errors",
+        "extras",
+        "options",
+        "spellings",
+        "events",
+        "plural",
+        "punctuation",
+        "text_lines",
+    ),
     ("audio",),
     ("spooled_frames",),
     ("features",),
@@ -37,7 +49,15 @@ LAYERS = (
 )
 # The laboratory's own flow, after all that runs; nothing but its commands uses those of what runs.
 WINGS = (
-    ("lab.speech", "lab.from_json", "lab.new_folder", "lab.safetensors_header", "lab.compression", "lab.npu"),
+    (
+        "lab.speech",
+        "lab.from_json",
+        "lab.new_folder",
+        "lab.safetensors_header",
+        "lab.checkpoint_folder",
+        "lab.compression",
+        "lab.npu",
+    ),
     ("lab.evaluation",),
     ("lab.training",),
     ("lab.cli",),

@@ -12,7 +12,7 @@ from whispertide.options import LONGEST_TERM, MOST_TERMS, DecodeOptions
 
 def test_key_terms_are_a_file_or_stand_between_commas(tmp_path: Path) -> None:
     file = tmp_path / "names.txt"
-    file.write_text("# people\nVinh Phuc\n\n  Okonkwo \n", encoding="utf-8")
+    file.write_text("# people\nVinh Phuc # the town\n\n  Okonkwo \n", encoding="utf-8")
     assert read_terms(str(file)) == ("Vinh Phuc", "Okonkwo")
     assert read_terms("Vinh Phuc, Okonkwo,") == ("Vinh Phuc", "Okonkwo")
     assert read_terms("Kubernetes") == ("Kubernetes",)
@@ -32,7 +32,7 @@ def test_a_list_of_terms_may_be_longer_than_the_name_of_a_file(length: int) -> N
 
 
 def test_a_file_of_terms_that_is_missing_or_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="a file that is there"):
+    with pytest.raises(OptionError, match="an existing file"):
         read_terms(str(tmp_path / "names.txt"))
     (tmp_path / "sound").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(OptionError, match="a text file in UTF-8"):

@@ -95,6 +95,13 @@ def test_the_same_command_does_what_is_left_and_no_more(archive: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.txt")} == before
 
 
+def test_the_summary_of_one_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = Task("/talks/a.wav", PurePosixPath("a.txt"))
+    entry = SimpleNamespace(state="done", audio_s=10.1)
+    command._report([task], cast(Any, SimpleNamespace(entries=lambda _: [entry], report="report.jsonl")))
+    assert capsys.readouterr().err == "1 recording, 0:10 of audio: 1 done; report: report.jsonl\n"
+
+
 def test_other_options_do_not_mix(tmp_path: Path) -> None:
     made = Provenance("nano.en", load_checkpoint("nano.en").content_hash, "int8", "txt", None, "transcribe", "", beam=5)
     with open_archive(tmp_path / "out", made, ()):

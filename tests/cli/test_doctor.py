@@ -24,14 +24,14 @@ from whispertide.tuning.live_estimate import LiveEstimate
 from whispertide.tuning.parity import EXACT, QUANTISED, Parity
 from whispertide.tuning.speed import Speed
 
-MACHINE = Machine("Linux x86_64", "3.11.7", 2, ["cpu"], {"whispertide": "0.1.0"}, [], "none found")
+MACHINE = Machine("Linux x86_64", "3.11.7", 1, ["cpu"], {"whispertide": "0.1.0"}, [], "none found")
 SPEED = Speed("nano.en", "int8", "cpu", 2, 0.06, 0.006, 0.002, 0.003, 0.004, 1.1)
 WHY = "bare windows, because this checkpoint was trained on short windows"
 FRAMED = Framed(as_tuned(get_recipe("tide")), WHY)
 LIVE = [
     LiveEstimate("nano.en", "whisper-streaming", 0.2, 1.0, 0.2, 0.25, measured=True),
     LiveEstimate("base", "tide", 0.6, 0.4, 1.5, 0.75, measured=False, tune_helps=True),
-    LiveEstimate("distil-small.en", "whisper-streaming", 12.3, 12.5, 0.98, 15.4, measured=False, adapted=False),
+    LiveEstimate("distil-small.en", "whisper-streaming", 89.24, 12.5, 458.7, 111.55, measured=False, adapted=False),
 ]
 GOOD = Parity("int8 engine", "own fp32", 0.5, 0.1, 0.98, QUANTISED)
 BAD = Parity("own fp32", "transformers", 0.5, 0.1, 0.98, EXACT)
@@ -50,6 +50,9 @@ def test_the_tables_fit_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert "…" not in result.stdout
     table = [line.split() for line in lines]
     assert ["nano.en", "*", "whisper-streaming", "0.20", "s", "1", "s", "20%", "yes", "0.25", "s"] in table
+    assert ["89.2", "s", "12.5", "s", "45870%", "no", "adapter", "111.5", "s"] in [line[2:] for line in table]
+    assert any(line.endswith("  live  shortest") for line in lines)
+    assert "Linux x86_64, 1 core, Python 3.11.7" in result.stdout
     assert "80%" in result.stdout  # the rule is stated
     assert "busy" not in result.stdout
     assert f"framing of tide\n{WHY}\n" in result.stdout
@@ -163,7 +166,7 @@ def test_an_unknown_model_is_a_model_problem(run: Run) -> None:
         (
             False,
             0.12,
-            "padding of merged frames and the backward-shift guard, because this checkpoint was not trained on short",
+            "merged padding of 128 frames and the backward-shift guard, because this checkpoint was not trained on",
         ),
     ],
 )

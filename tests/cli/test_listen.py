@@ -290,7 +290,7 @@ def test_devices_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "    0  Built-in  (2 channels, 44100 Hz)",
-        "*   3  USB  (1 channels, 48000 Hz)",
+        "*   3  USB  (1 channel, 48000 Hz)",
     ]
 
 

@@ -59,7 +59,7 @@ def test_a_checkpoint_that_knows_short_windows_gets_them_unmeasured() -> None:
 def test_a_checkpoint_that_was_taught_merged_padding_gets_as_much() -> None:
     framed = choose_framing(TIDE, knows_short=True, costs=never, merged=lambda: 16)
     assert framed.recipe == TIDE.replace(framing="merged", stand_for_all=16, zeros_s=0.2)
-    assert framed.why == "padding of merged frames, because this checkpoint was trained on short windows"
+    assert framed.why == "merged padding of 16 frames, because this checkpoint was trained on short windows"
 
 
 def test_an_adapter_is_not_read_where_it_does_not_count() -> None:
@@ -71,7 +71,7 @@ def test_an_adapter_is_not_read_where_it_does_not_count() -> None:
     assert choose_framing(TIDE, False, None, merged=read).recipe.framing == Merged()
 
 
-WHY = "padding of merged frames and the backward-shift guard, because this checkpoint was not trained on short windows"
+WHY = f"{Merged().name} and the backward-shift guard, because this checkpoint was not trained on short windows"
 
 
 def test_any_other_hears_merged_padding_and_is_guarded() -> None:
@@ -264,7 +264,7 @@ def test_what_the_package_knows_of_base_counts() -> None:
     framed = choose_framing(AS_IT_IS, True, never, shipped)
     assert framed.recipe == AS_IT_IS.replace(**shipped.changes)
     assert framed.recipe.settings()["rule"] == "base"
-    assert framed.why.startswith("padding of merged frames, because this checkpoint makes fewer errors with it")
+    assert framed.why.startswith("merged padding of 128 frames, because this checkpoint makes fewer errors with it")
     assert framed.why.endswith("words confirmed by a rule fitted to this checkpoint")
     own = AS_IT_IS.replace(rule="general")
     assert choose_framing(own, True, never, shipped).recipe == own.replace(framing="merged")

@@ -11,7 +11,7 @@ from whispertide.features import log_mel
 from whispertide.model.engine import LAST_LAYER
 from whispertide.recipes.catalogue import get_recipe
 from whispertide.recipes.recipe import parse_overrides
-from whispertide.streaming.framing import PAD30, Merged
+from whispertide.streaming.framing import PAD30, Merged, taught_framing
 from whispertide.streaming.merged_padding import merge_padding
 from whispertide.types import FloatArray
 
@@ -27,6 +27,12 @@ def test_the_frames_stand_for_all_of_thirty_seconds(near: int, count: int) -> No
     np.testing.assert_allclose(np.exp(bias.astype(np.float64)).sum(axis=1), 1500, rtol=1e-5)
     assert (bias[:, :near] == 0).all()
     assert (bias == bias[0]).all()
+
+
+def test_the_name_says_how_many() -> None:
+    """`tune` tries two of them: that of any checkpoint, and that of an adapter."""
+    assert Merged().name == "merged padding of 128 frames"
+    assert taught_framing(16).name == "merged padding of 16 frames"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from whispertide.checkpoint.weights import TensorStore
 from whispertide.model.whisper import WhisperModel, load_model
 from whispertide.options import EngineOptions
 from whispertide.types import FloatArray
-from whispertide_lab.training.checkpoint_folder import shape_config
+from whispertide_lab.checkpoint_folder import shape_config
 
 
 def dims_of(mels: int, width: int, heads: int, encoder: int, decoder: int, vocabulary: int) -> ModelDims:

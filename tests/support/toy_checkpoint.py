@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from whispertide.checkpoint.dims import ModelDims
 from whispertide.checkpoint.layout import expected_shapes
 from whispertide.checkpoint.names import BUNDLED_DIR
-from whispertide_lab.training.checkpoint_folder import shape_config
+from whispertide_lab.checkpoint_folder import shape_config
 
 TOY = ModelDims(80, 1500, 8, 2, 1, 51_864, 448, 8, 2, 1)
 

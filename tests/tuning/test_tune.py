@@ -54,6 +54,8 @@ def test_what_is_kept_says_what_was_found() -> None:
     kept = tuning().calibration()
     assert kept.changes == {"framing": "zeros", "zeros_s": 1.0, "shift_guard": True, "short_s": 2.5}
     assert kept.why == "`whispertide tune` found 2.5% of the words different from padded windows, 5 times as fast"
+    close = tuning(chosen=counted(Zeros(), 0.39)).why
+    assert close.endswith(", 1.3 times as fast")
     assert list(kept.pace.values()) == [Pace(2, 0.4)]
     assert kept.report["chosen"] == "zeros"
     assert [each["suits"] for each in kept.report["framings"]] == [True, False, True]
@@ -118,7 +120,7 @@ def test_nothing_is_said_of_a_busy_machine() -> None:
     assert choose_pace([Rounds(1, 0.30, 0.31, share=0.5), Rounds(2, 0.2, 0.21)]) is None  # slow all the time
     assert choose_pace([Rounds(1, 0.30, 0.31, share=0.9)]) is not None
     assert choose_pace([]) is None
-    assert "the machine was busy" in text(tuning(pace=None, rounds=(Rounds(1, 0.2, 0.5),)))
+    assert "threads, not used: the machine was busy\n" in text(tuning(pace=None, rounds=(Rounds(1, 0.2, 0.5),)))
 
 
 def test_the_step_leaves_room() -> None:

@@ -29,6 +29,7 @@ from whispertide.options import (
     SubtitleOptions,
     check_choice,
 )
+from whispertide.text_lines import read_lines
 
 if TYPE_CHECKING:
     from whispertide.api import Transcriber
@@ -39,19 +40,19 @@ Fields = Mapping[str, Any]  # fields of a dataclass -> the options that set them
 
 
 def read_terms(given: str) -> tuple[str, ...]:
-    """Read key terms from a file, one a line, or as they stand, between commas.
+    """Read key terms from a file, one a line (# begins a comment, first or after a space), or as they stand, between
+    commas.
 
     Raises `OptionError` for a file that cannot be read, and for what looks like one that is not there.
     """
     path = Path(given)
     try:
         if os.path.isfile(path):  # `Path` raises for a name that is too long, as that of a list may be
-            lines = path.read_text(encoding="utf-8-sig").splitlines()  # some editors write a mark first
-            return tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+            return tuple(read_lines(path))
     except (OSError, ValueError) as error:
         raise OptionError(f"expected --keyterms as a text file in UTF-8, a term a line; {given}: {error}") from error
     if "," not in given and (path.suffix == ".txt" or "/" in given):
-        raise OptionError(f"expected --keyterms as a file that is there, or terms between commas; got {given!r}")
+        raise OptionError(f"expected --keyterms to be an existing file, or terms separated by commas; got {given!r}")
     return _parted(given)
 
 

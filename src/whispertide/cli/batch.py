@@ -17,6 +17,7 @@ from whispertide.cli.translator_choice import TranslationChoice
 from whispertide.errors import OptionError
 from whispertide.extras import require
 from whispertide.options import BEAM, DEFAULT_MODEL, DecodeOptions, EngineOptions
+from whispertide.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +103,7 @@ def batch(
     with open_archive(output, made, tasks) as archive:
         remaining = archive.remaining(tasks)
         if remaining:
-            say(f"{len(remaining)} of {len(tasks)} recordings to transcribe with {name}")
+            say(f"{len(remaining)} of {counted(len(tasks), 'recording')} to transcribe with {name}")
         try:
             if remaining:
                 _run(remaining, archive, setup, where, address, workers)
@@ -269,5 +270,5 @@ def _report(tasks: "Sequence[Task]", archive: "Archive") -> ExitCode:
     states = Counter(entry.state for entry in entries)
     length = clock_text(sum(entry.audio_s for entry in entries))
     parts = [f"{states[state]} {state}" for state in ("done", *_CODES) if states[state]]
-    say(f"{len(tasks)} recordings, {length} of audio: {', '.join(parts)}; report: {archive.report}")
+    say(f"{counted(len(tasks), 'recording')}, {length} of audio: {', '.join(parts)}; report: {archive.report}")
     return combine([_CODES[entry.state] for entry in entries if entry.state in _CODES])

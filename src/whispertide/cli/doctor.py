@@ -16,6 +16,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import AudioError
 from whispertide.formats.numbers import json_numbers
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
+from whispertide.plural import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -161,14 +162,13 @@ def _show(found: Diagnosis) -> None:
     """Print tables."""
     from rich.console import Console
 
-    from whispertide.recipes.calibration import threads_of
     from whispertide.tuning.live_estimate import RULE
     from whispertide.tuning.parity import PARITY
     from whispertide.tuning.speed import BUSY
 
     console, speed = Console(highlight=False), found.speed
     console.width = max(console.width, 80)  # a narrower terminal breaks lines; a narrower table loses verdicts
-    engine = f"{speed.precision}, {speed.provider}, {threads_of(speed.threads)}"
+    engine = f"{speed.precision}, {speed.provider}, {counted(speed.threads, 'thread')}"
     busy = "The machine was busy. Measure again when it is idle." if speed.spread > BUSY else ""
     live = _live_rows(found.live)
     for title, explanation, rows in (
@@ -206,7 +206,7 @@ def _table(header: Sequence[str], *rows: Sequence[str]) -> "Table":
 def _machine_rows(machine: Machine) -> list[Sequence[str]]:
     return [
         ("", ""),
-        ("system", f"{machine.system}, {machine.cores} cores, Python {machine.python}"),
+        ("system", f"{machine.system}, {counted(machine.cores, 'core')}, Python {machine.python}"),
         ("providers", ", ".join(machine.providers)),
         ("packages", ", ".join(f"{name} {found}" for name, found in machine.packages.items())),
         ("microphones", "; ".join(machine.microphones) or machine.microphone_problem),
@@ -228,9 +228,14 @@ def _live_rows(estimates: "list[LiveEstimate]") -> list[Sequence[str]]:
     rows: list[Sequence[str]] = [("model", "recipe", "round", "step", "load", "live", "shortest")]
     for item in estimates:
         name = f"{item.model} *" if item.measured else item.model
-        round_, step, shortest = f"{item.round_s:.2f} s", f"{item.step_s:g} s", f"{item.shortest_step_s:.2f} s"
+        round_, step, shortest = _seconds(item.round_s), f"{item.step_s:g} s", _seconds(item.shortest_step_s)
         rows.append((name, item.recipe, round_, step, f"{item.load:.0%}", item.verdict, shortest))
     return rows
+
+
+def _seconds(value: float) -> str:
+    """Hundredths only below 10 s, so that the table fits a terminal."""
+    return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
 
 
 def _parity_rows(checks: "list[Parity]") -> list[Sequence[str]]:

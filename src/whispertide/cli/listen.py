@@ -12,6 +12,7 @@ from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.cli.output import check_file, check_new, partial_path, plan_formats
 from whispertide.errors import OptionError
 from whispertide.options import DEFAULT_MODEL, MOST_CHANNELS
+from whispertide.plural import counted
 
 NAME = "microphone"
 
@@ -133,5 +134,6 @@ def list_devices() -> ExitCode:
         return ExitCode.AUDIO
     for found in devices:
         mark = "*" if found.is_default else " "
-        typer.echo(f"{mark} {found.index:3d}  {found.name}  ({found.channels} channels, {found.sample_rate} Hz)")
+        channels = counted(found.channels, "channel")
+        typer.echo(f"{mark} {found.index:3d}  {found.name}  ({channels}, {found.sample_rate} Hz)")
     return ExitCode.OK

@@ -20,6 +20,7 @@ from whispertide.errors import OptionError
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import EngineOptions, Precision, ProviderName
+from whispertide.plural import counted
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.executors import Serial
 
@@ -40,7 +41,7 @@ class Placement:
         return replace(options, provider=self.provider, threads=self.threads, precision=precision)
 
     def __str__(self) -> str:
-        threads = f"{self.threads} {'thread' if self.threads == 1 else 'threads'}"
+        threads = counted(self.threads, "thread")
         return ", ".join((threads, self.provider, *([self.precision] if self.precision else [])))
 
 

@@ -23,6 +23,7 @@ from whispertide.methods.attention.tide import Tide
 from whispertide.model.providers import physical_cores, thread_count
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import DEFAULT_RECIPE, EngineOptions
+from whispertide.plural import counted
 from whispertide.recipes.allocation import processor
 from whispertide.recipes.recipe import Recipe
 from whispertide.streaming.choice import field_types
@@ -88,10 +89,10 @@ class Calibration:
         pace, threads = self.timed(recipe, options), thread_count(options)
         timed = "not timed here"
         if pace is not None:
-            timed = "as timed here" if pace.threads == threads else f"timed here with {threads_of(pace.threads)}"
+            timed = "as timed here" if pace.threads == threads else f"timed here with {counted(pace.threads, 'thread')}"
         parts = [
             f"{framed.framing.name}, because {self.why}",
-            f"{threads_of(threads)} and a step of {framed.schedule.step_s:g} s, {timed}",
+            f"{counted(threads, 'thread')} and a step of {framed.schedule.step_s:g} s, {timed}",
         ]
         if isinstance(framed.policy, Tide):
             whose = "a rule fitted to this checkpoint" if _rule(framed) else "the shipped rule"
@@ -126,11 +127,6 @@ def _asked(recipe: Recipe) -> set[str]:
 def _rule(recipe: Recipe) -> str:
     """The learned rule that the recipe names; "" is the general one, or none where it has no use for one."""
     return recipe.policy.rule if isinstance(recipe.policy, Tide) else ""
-
-
-def threads_of(count: int) -> str:
-    """Say how many threads, for a sentence."""
-    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def machine_of(options: EngineOptions) -> str:

@@ -91,7 +91,8 @@ def choose_framing(
 def _careful(recipe: Recipe, costs: Callable[[], Costs] | None) -> Framed:
     """With merged padding, guarded; where a round takes longer than the step, that gets longer."""
     framed, step_s = _guarded(replace(recipe, framing=Merged())), recipe.schedule.step_s
-    why = f"{Merged.title} and the backward-shift guard, because this checkpoint was not trained on short windows"
+    padding = framed.framing.name
+    why = f"{padding} and the backward-shift guard, because this checkpoint was not trained on short windows"
     if costs is None:
         return Framed(framed, why)
     round_s = costs().round_s(recipe, framed.framing.length_s(recipe.usual_window_s))

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import ipaddress
 import math
-import re
 import secrets
 import sys
 import time
@@ -28,9 +27,9 @@ from whispertide.server.late_refusals import LateRefusals
 from whispertide.server.options import Access, ServerOptions
 from whispertide.server.protocols.base import KEYS
 from whispertide.server.recent import Recent
+from whispertide.text_lines import read_lines
 
 _MIN_KEY = 8
-_COMMENT = re.compile(r"(^|\s)#.*")  # in a file of keys; a key may have the sign within
 _TEMPORARY_PREFIX = "ek_"
 # Keys that are remembered, and bytes of the settings that they open with: in equal shares for those who have real ones.
 _TEMPORARY, _SETTINGS = 10_000, 16 * 2**20
@@ -53,11 +52,10 @@ def read_keys(environment: str | None, path: Path | None) -> tuple[str, ...]:
     keys = [key.strip() for key in (environment or "").split(",")]
     if path is not None:
         try:
-            lines = path.read_text("utf-8-sig").splitlines()  # some editors write a mark first
+            found = read_lines(path)
         except (OSError, UnicodeDecodeError) as error:
             raise OptionError(f"expected a file of API keys, one per line; cannot read {path}: {error}") from error
-        found = [_COMMENT.sub("", line).strip() for line in lines]
-        if not any(found):
+        if not found:
             raise OptionError(f"expected at least one API key in {path}; got none. Write one per line")
         keys += found
     # Each once, in the order in which they were given.

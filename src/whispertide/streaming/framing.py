@@ -33,6 +33,7 @@ from whispertide.features import padded
 from whispertide.model.engine import Encoded, EncoderState
 from whispertide.model.whisper import WhisperModel
 from whispertide.options import check_choice
+from whispertide.plural import counted
 from whispertide.streaming.choice import Choice, setting
 from whispertide.streaming.merged_padding import merge_padding
 from whispertide.types import (
@@ -183,9 +184,13 @@ class Merged(Framing):
     """
 
     kind: ClassVar[str] = "merged"
-    title: ClassVar[str] = "padding of merged frames"
     zeros_s: float = setting(0.5, "silence after the audio that is encoded frame by frame", least=0, most=CHUNK_SECONDS)
     stand_for_all: int = setting(128, "frames that stand for the rest of the padding", least=1, most=1500)
+
+    @property
+    def name(self) -> str:
+        """With the number of frames: an adapter has fewer than a checkpoint without one."""
+        return f"merged padding of {counted(self.stand_for_all, 'frame')}"
 
     def adapted(self, model: WhisperModel) -> WhisperModel:
         """With its adapter for short windows, where that was taught with padding of as many frames."""

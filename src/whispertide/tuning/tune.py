@@ -163,7 +163,7 @@ class Tuning:
             return f"{form} found nothing shorter that suits this checkpoint and is as quick"
         return (
             f"{form} found {self.chosen.differing:.1%} of the words different from padded windows, "
-            f"{self.tried[0].median_s / max(self.chosen.median_s, 1e-9):.0f} times as fast"
+            f"{self.tried[0].median_s / max(self.chosen.median_s, 1e-9):.2g} times as fast"
         )
 
     @property

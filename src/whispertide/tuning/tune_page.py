@@ -52,7 +52,7 @@ def _threads_table(found: Tuning) -> page.Table:
         (f"{'* ' if each.threads == threads else ''}{each.threads}", f"{each.quickest_s * 1000:.0f}")
         for each in found.rounds
     )
-    title = f"threads; a step of {step_s:g} s leaves room" if found.pace else "threads; the machine was busy: not used"
+    title = "threads" + (f"; a step of {step_s:g} s leaves room" if found.pace else ", not used: the machine was busy")
     return page.Table(("threads", "ms a round"), rows, title)
 
 

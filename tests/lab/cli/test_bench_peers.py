@@ -113,7 +113,7 @@ def test_recordings_in_languages_that_the_model_does_not_write_are_left_out_and_
     monkeypatch.setattr(corpora, "open_corpus", lambda spec, **_: polyglot())
     result = run(*ONE)
     assert result.exit_code == 0
-    assert "2 recordings of talks-seed0 in de, en+de are left out: nano.en does not write that" in result.stderr
+    assert "left out: 2 recordings of talks-seed0 in de, en+de: nano.en does not write that" in result.stderr
     (cell,) = lines(result.stdout)
     assert cell["utterances"] == 3
     assert cell["corpus_hash"] != polyglot().hash

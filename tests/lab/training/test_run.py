@@ -151,7 +151,7 @@ def test_reserved_sentences_are_not_trained_on(tmp_path: Path) -> None:
     write_shard(folder, 0, [replace(said, text="Hello."), replace(said, text="Hi.")])
     told: list[str] = []
     begun(tmp_path / "run", folder, told=told.append)
-    assert any("1 utterances" in line and "1 reserved for tests" in line for line in told)
+    assert any("1 utterance," in line and "1 reserved for tests" in line for line in told)
     write_shard(folder, 0, [replace(said, text="Hello.")])
     with pytest.raises(CorpusError, match="none can be used"):
         begun(tmp_path / "other", folder)

@@ -34,6 +34,13 @@ def test_plot(finished: Path, tmp_path: Path, ending: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [picture.name]
 
 
+def test_a_run_of_few_updates_is_plotted_without_a_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / LOG).write_text('{"step": 2, "held_out": 0.33}\n')
+    assert plot(tmp_path).exists()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 def test_what_cannot_be_plotted(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nothing in"):
         plot(tmp_path)

@@ -9,6 +9,7 @@ from whispertide.cli import completion
 from whispertide.cli.exit import ExitCode, guarded, say
 from whispertide.errors import OptionError
 from whispertide.extras import how_to_install
+from whispertide.plural import counted
 
 if TYPE_CHECKING:
     from whispertide_lab.training.run import Run
@@ -202,7 +203,8 @@ def _train(run: "Run", workers: int | None) -> ExitCode:
 
     loop = run.options.loop
     count = train_workers() if workers is None else workers
-    say(f"update {run.trainer.step} of {loop.steps} on {run.trainer.device}, {loop.precision}, {count} workers")
+    workers_are = counted(count, "worker")
+    say(f"update {run.trainer.step} of {loop.steps} on {run.trainer.device}, {loop.precision}, {workers_are}")
     with interrupts_of_workers() as interrupts, counting("updates") as advance:
 
         def progress(step: int, figures: dict[str, float]) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from whispertide.cli import arguments
 from whispertide.cli.exit import ExitCode, guarded, say
+from whispertide.plural import counted
 
 if TYPE_CHECKING:
     from whispertide_lab.training.prepare import Prepared
@@ -31,8 +32,8 @@ def prepare(
     for problem in made.left_out:
         say(f"left out: {problem}")
     say(
-        f"{made.utterances} utterances, {made.seconds / 3600:.2f} h; left out: {made.reserved} reserved for tests, "
-        f"{len(made.left_out)} bad"
+        f"{counted(made.utterances, 'utterance')}, {made.seconds / 3600:.2f} h; left out: {made.reserved} "
+        f"reserved for tests, {len(made.left_out)} bad"
     )
     typer.echo(output)
     return ExitCode.OK

@@ -10,7 +10,7 @@ import numpy as np
 from whispertide.checkpoint import Checkpoint, attachments, load_checkpoint
 from whispertide.checkpoint.palette_file import Stored
 from whispertide.checkpoint.weights import WEIGHTS, Weights
-from whispertide.errors import CheckpointError
+from whispertide_lab.checkpoint_folder import CONFIGS, read_configs, write_json
 from whispertide_lab.compression.palette_writer import write_palette_file
 from whispertide_lab.new_folder import check_new
 
@@ -18,14 +18,10 @@ _COPIED = (".json", ".txt")  # configurations, vocabulary; an index of shards is
 
 
 def check_folders(checkpoint: Checkpoint, output: Path) -> None:
-    """Raise `CheckpointError` for a checkpoint that is no folder in Hugging Face's layout, `OutputError` unless the
-    output is new or empty and can be written.
+    """Raise `CheckpointError` for a checkpoint that is no folder of Hugging Face's or faster-whisper's layout,
+    `OutputError` unless the output is new or empty and can be written.
     """
-    if not (checkpoint.folder / "config.json").is_file():
-        raise CheckpointError(
-            f"expected a folder in Hugging Face layout to compress; {checkpoint.name} is an OpenAI .pt: take the same "
-            "model from the hub"
-        )
+    read_configs(checkpoint, "to compress")
     check_new(output, "for the compressed checkpoint")
 
 
@@ -49,6 +45,9 @@ def write_folder(checkpoint: Checkpoint, tensors: Mapping[str, Stored], folder: 
     for path in sorted(checkpoint.folder.iterdir()):
         if path.is_file() and path.suffix in _COPIED and not path.name.endswith(".index.json"):
             shutil.copyfile(path, folder / path.name)
+    for name, content in zip(CONFIGS, read_configs(checkpoint, "to compress"), strict=True):
+        if content:
+            write_json(folder / name, content)
     write_palette_file(folder / WEIGHTS, tensors, checkpoint.content_hash)
     content_hash = load_checkpoint(folder).content_hash
     for path in sorted(checkpoint.folder.glob("*.npz")):

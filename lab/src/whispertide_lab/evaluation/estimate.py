@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from whispertide.plural import counted
 from whispertide.types import CHUNK_SECONDS, to_samples
 from whispertide_lab.evaluation.grid import OFFLINE, PEER, CellRequest
-from whispertide_lab.evaluation.report import counted
 from whispertide_lab.evaluation.runner import Job, Runner
 from whispertide_lab.speech.utterance import Utterance
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from whispertide.plural import counted
 from whispertide.tuning.drawing import Drawing
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation import charts
@@ -21,7 +22,6 @@ from whispertide_lab.evaluation.report import (
     RECOGNISER,
     UNRELIABLE_NOTE,
     Named,
-    counted,
     formatted,
     is_unreliable,
     table_of,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whispertide.errors import OptionError
+from whispertide.plural import counted
 from whispertide.tuning import page
 from whispertide.tuning.page import Table
 from whispertide_lab.evaluation.charts import charts, label
@@ -345,11 +346,6 @@ def formatted(column: Column, score: Mapping[str, Any]) -> str | None:
     if column.key in _TIMED_COLUMNS:
         return column.format(value) + latency_marks(score)
     return column.format(value) + (matched_mark(score) if column.key == "matched" else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """ "1 cell", "2 cells"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _dates(cells: Sequence[Cell]) -> str:

@@ -43,7 +43,8 @@ def plot(run: Path, output: Path | None = None) -> Path:
         _curve(speed, log, "speech_per_s", "seconds of speech per second")
         for axes in (losses, gradient, rate, speed):
             axes.set_xlabel("update")
-            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the curves, not on them
+            if axes.lines:  # a run of few updates has nothing to show in some
+                axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the curves, not on them
     figure.suptitle(run.resolve().name)
     with writing(output), replacing(output) as unfinished:
         figure.savefig(unfinished, format=output.suffix[1:])

@@ -21,6 +21,7 @@ from whispertide.audio.file import load_audio
 from whispertide.audio.pcm import to_int16
 from whispertide.dependent import depend_on_parent
 from whispertide.errors import AudioError, CorpusError
+from whispertide.plural import counted
 from whispertide.types import FloatArray, seconds
 from whispertide_lab.from_json import built
 from whispertide_lab.new_folder import check_new
@@ -60,7 +61,7 @@ class BadManifestError(CorpusError):
     def __init__(self, manifest: Path, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         listed = "\n".join(f"  {problem}" for problem in problems)
-        said = f"{len(problems)} lines of {manifest} cannot be used; correct them, or leave them out with --skip-bad"
+        said = f"{counted(len(problems), 'line')} of {manifest} cannot be used. Correct or remove, or use --skip-bad"
         super().__init__(f"{said}:\n{listed}")
 
 

@@ -19,12 +19,13 @@ from whispertide.atomic import replacing, writing
 from whispertide.checkpoint import ModelDims, Tokenizer
 from whispertide.checkpoint.json_file import read_json
 from whispertide.errors import CorpusError
+from whispertide.plural import counted
 from whispertide.types import CHUNK_SECONDS
+from whispertide_lab.checkpoint_folder import write_json
 from whispertide_lab.new_folder import check_new
 from whispertide_lab.speech.text import is_reserved
 from whispertide_lab.training.augment import Augmentation
 from whispertide_lab.training.batches import Batch, Batches, Phase, Source
-from whispertide_lab.training.checkpoint_folder import write_json
 from whispertide_lab.training.compact import CompactVocabulary, tokens_in_use, whole_vocabulary
 from whispertide_lab.training.loop import Progress, Trainer, read_state
 from whispertide_lab.training.lora import add_adapters, merge_adapters
@@ -224,7 +225,7 @@ def _usable(folder: Path, options: RunOptions, announce: Announce) -> Shards:
     longest = max(seconds for phase in options.phases for seconds in phase.options.lengths_s)
     fitting = allowed.having(lambda place: _fits(place, longest))
     left_out = f"{len(every) - len(allowed)} reserved for tests, {len(allowed) - len(fitting)} longer than a window"
-    announce(f"{folder}: {len(fitting)} utterances, {fitting.seconds / 3600:.2f} h; left out: {left_out}")
+    announce(f"{folder}: {counted(len(fitting), 'utterance')}, {fitting.seconds / 3600:.2f} h; left out: {left_out}")
     if not len(fitting):
         raise CorpusError(f"expected speech to train on in {folder}; of its {len(every)} utterances none can be used")
     return fitting

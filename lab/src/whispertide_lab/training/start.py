@@ -13,7 +13,7 @@ from torch import Tensor
 from whispertide.checkpoint import Checkpoint, Tokenizer, load_checkpoint
 from whispertide.checkpoint.generation import Heads
 from whispertide.checkpoint.json_file import read_json
-from whispertide_lab.training.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
+from whispertide_lab.checkpoint_folder import copy_companions, read_configs, shape_config, write_json
 from whispertide_lab.training.growth import grow
 from whispertide_lab.training.network import Whisper, load_network, new_network, save_tensors
 from whispertide_lab.training.shapes import guided_heads, shaped
@@ -55,7 +55,7 @@ def from_shape(name: str, seed: int) -> Start:
 
 
 def from_checkpoint(checkpoint: Checkpoint) -> Start:
-    """The weights of a checkpoint in Hugging Face layout.
+    """The weights of a checkpoint in the layout of Hugging Face or faster-whisper.
 
     Raises `CheckpointError` for any other, or one whose tokenizer lacks tokens.
     """

@@ -32,14 +32,14 @@ from whispertide.errors import CheckpointError, OptionError
 from whispertide.methods.attention.truncation import KIND, TruncationDetector
 from whispertide.methods.short.hush import HushWord
 from whispertide.types import FloatArray
-from whispertide_lab.new_folder import check_new
-from whispertide_lab.safetensors_header import header_of
-from whispertide_lab.training.checkpoint_folder import (
+from whispertide_lab.checkpoint_folder import (
     copy_companions,
     read_configs,
     shape_config,
     write_json,
 )
+from whispertide_lab.new_folder import check_new
+from whispertide_lab.safetensors_header import header_of
 
 Weights = npt.NDArray[Any]  # float16 or float32
 
@@ -140,9 +140,9 @@ def plan_widening(source: ModelDims, to: str) -> Widening:
 def widen(model: str | Path, to: str, output: Path, *, announce: Callable[[str], None] | None = None) -> Path:
     """Write the checkpoint `model` in the shape called `to` (see `TARGETS`) into the folder `output`; returns it.
 
-    `model` is what `load_checkpoint` takes, as long as it is a folder in Hugging Face layout. Raises what
-    `load_checkpoint` and `plan_widening` raise, and `OutputError` where `output` is not empty or cannot be written:
-    then nothing is there.
+    `model` is what `load_checkpoint` takes, as long as it is a folder in the layout of Hugging Face or faster-whisper.
+    Raises what `load_checkpoint` and `plan_widening` raise, and `OutputError` where `output` is not empty or cannot be
+    written: then nothing is there.
     """
     checkpoint = load_checkpoint(model, announce=announce)
     widening = plan_widening(checkpoint.dims, to)

@@ -119,11 +119,11 @@ def test_what_a_part_leaves_out_is_told() -> None:
     part, left_out = part_of(corpus, {"en"}, 60.0, writer="nano.en")
     assert [item.seconds for item in part.utterances()] == [30.0, 25.0]
     (line,) = left_out
-    assert "1 recordings of talks are longer than 60 s and, without word times, cannot be cut" in line
+    assert "left out: 1 recording of talks of more than 60 s, which cannot be cut without word times" in line
     assert "--excerpt all" in line
     german = replace(corpus, items=(*corpus.items, replace(corpus.items[0], id="rede", language="de")))
     part, (line,) = part_of(german, {"en"}, None, writer="nano.en")
-    assert line == "1 recordings of talks in de are left out: nano.en does not write that"
+    assert line == "left out: 1 recording of talks in de: nano.en does not write that"
     assert "rede" not in {item.id for item in part.utterances()}
     with pytest.raises(CorpusError, match="all 3 of talks are in en: use a multilingual model"):
         part_of(corpus, {"de"}, None, writer="nano.en")

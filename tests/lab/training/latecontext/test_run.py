@@ -216,7 +216,7 @@ def test_a_run_goes_on_with_the_network_that_it_began_with(shards: Shards, tmp_p
 
 
 def test_speech_without_intents_is_refused(shards: Shards, tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="train commands"):
+    with pytest.raises(CorpusError, match="train commands` a list of at least 40 sentences"):
         open_trainer(shards.having(lambda place: False), OPTIONS, tmp_path / "run")
     with pytest.raises(OptionError, match="smoothing"):
         replace(OPTIONS, smoothing=1.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from whispertide.checkpoint.languages import language_code
 from whispertide.errors import CorpusError, UnknownLanguageError
+from whispertide.plural import counted
 from whispertide.types import seconds
 from whispertide_lab.evaluation.corpora.listed import ListedCorpus, Recording, length_of, listed_corpus, plain_words
 from whispertide_lab.speech.manifest import SLACK_S, Line, Problem, read_manifest
@@ -32,7 +33,7 @@ def open_own(path: Path, *, quick: bool = False, seed: int = 0) -> ListedCorpus:
             problems.append(Problem(line.number, str(error)))
     if problems:
         told = "\n".join(f"  {problem}" for problem in sorted(problems, key=lambda one: one.number)[:_FEW])
-        raise CorpusError(f"{len(problems)} lines of {path} cannot be scored; correct them or take them out:\n{told}")
+        raise CorpusError(f"{counted(len(problems), 'line')} of {path} cannot be scored. Correct or remove:\n{told}")
     if not recordings:
         raise CorpusError(f"expected recordings in {path}; it lists none")
     return listed_corpus(f"manifest-{path.stem}", recordings, quick=quick, seed=seed)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import ceil
 
 from whispertide.errors import CorpusError, OptionError
+from whispertide.plural import counted
 from whispertide.types import seconds, to_samples
 from whispertide_lab.speech.utterance import Beginnings, Corpus, Recordings, Utterance, by_turns
 
@@ -82,7 +83,7 @@ def part_of(
     every = list(corpus.utterances())
     others = [item.language for item in every if item.language not in languages]
     if others:
-        what = f"{len(others)} recordings of {corpus.name} in {', '.join(sorted(set(others)))} are left out"
+        what = f"left out: {counted(len(others), 'recording')} of {corpus.name} in {', '.join(sorted(set(others)))}"
         if len(others) == len(every):
             raise CorpusError(
                 f"expected recordings in a language that {writer} writes; all {len(every)} of {corpus.name} are in "
@@ -96,8 +97,8 @@ def part_of(
     whole = [item for item in every if item.seconds > length_s and not _can_be_cut(item)]
     if whole:
         left_out.append(
-            f"{len(whole)} recordings of {corpus.name} are longer than {length_s:g} s and, without word times, cannot "
-            "be cut: they are left out; --excerpt all takes everything"
+            f"left out: {counted(len(whole), 'recording')} of {corpus.name} of more than {length_s:g} s, which cannot "
+            "be cut without word times; --excerpt all takes everything"
         )
     return Excerpt(corpus, length_s, pieces), left_out
 

@@ -187,7 +187,7 @@ def open_trainer(
     if len(known) < SMALLEST:
         raise CorpusError(
             f"expected at least {SMALLEST} utterances with intents; got {len(known)} of {len(speech)}: "
-            "`whispertide train commands` makes them"
+            f"give `whispertide train commands` a list of at least {SMALLEST} sentences"
         )
     commands, held_back = divided(known)
     trained = Shards((*commands.places, *others.places))
