@@ -114,8 +114,8 @@ def load_checkpoint(
 
     `name_or_path` is the bundled "nano.en", a short name ("base.en"), a hub id ("org/name", "org/name@revision"), a
     folder in the layout of Hugging Face or CTranslate2 (faster-whisper), an OpenAI `.pt`, or a file of whisper.cpp
-    (`ggml-*.bin`). `announce` is called before a download, with its name and size. Raises `CheckpointNotFoundError`, `DownloadError`, `DiskSpaceError`, or `CheckpointError` when the files are
-    damaged or do not belong together.
+    (`ggml-*.bin`). `announce` is called before a download, with its name and size. Raises `CheckpointNotFoundError`,
+    `DownloadError`, `DiskSpaceError`, or `CheckpointError` when the files are damaged or do not belong together.
     """
     place = hub.resolve(name_or_path, revision, announce=announce)
     name = display_name(name_or_path)
