@@ -96,7 +96,7 @@ class HushWord:
 
     def mismatch(self, model: WhisperModel) -> str | None:
         """The reason why it might not suit `model`; None where it was trained for this very checkpoint."""
-        if self.content_hash in model.checkpoint.hashes:
+        if self.content_hash in (model.content_hash, model.checkpoint.tensors_hash):
             return None
         trained = "for another checkpoint" if self.content_hash else "for a checkpoint that its file does not name"
         return (
