@@ -17,9 +17,9 @@ from read_transcripts import parse_srt
 from served import in_thread
 from whispertide.api import Transcriber
 from whispertide.audio.file import load_audio
+from whispertide.checkpoint import attachments
 from whispertide.cli.demo import plain
 from whispertide.cli.main import app
-from whispertide.errors import WhispertideError
 from whispertide.recipes.catalogue import RECIPES, get_recipe
 from whispertide.server.hub import Hub
 from whispertide.server.options import ServerOptions, Work
@@ -30,7 +30,6 @@ pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
 CLIPS = Path(__file__).parents[1] / "clips"
 MOST_ERRORS = 0.35
-NEEDS_MORE = "whisperrt"  # a causal adapter, which no published checkpoint has
 
 
 def audio(*stems: str) -> FloatArray:
@@ -44,7 +43,7 @@ def errors(text: str, *stems: str) -> float:
     return float(jiwer.wer(plain(truth), plain(text)))
 
 
-@pytest.mark.parametrize("recipe", sorted(set(RECIPES) - {NEEDS_MORE}))
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_a_recipe_hears_what_was_said(tiny: Transcriber, recipe: str) -> None:
     """No sentence of a conversation is lost: its second voice is 18 dB quieter, its pauses are of several lengths.
 
@@ -53,8 +52,6 @@ def test_a_recipe_hears_what_was_said(tiny: Transcriber, recipe: str) -> None:
     chosen = get_recipe(recipe)
     if chosen.has("step_s"):
         chosen = chosen.replace(step_s=2.0)
-    if chosen.framing.kind == "hush":
-        chosen = chosen.replace(framing="pad30")  # nobody has trained a hush word for it
     session = tiny.session(chosen)
     quieter = audio("winter") * np.float32(10 ** (-18 / 20))
     samples = np.concatenate(
@@ -67,9 +64,13 @@ def test_a_recipe_hears_what_was_said(tiny: Transcriber, recipe: str) -> None:
     assert errors(text, "river", "winter", "river") <= MOST_ERRORS, text
 
 
-def test_a_recipe_that_needs_more_says_so(tiny: Transcriber) -> None:
-    with pytest.raises(WhispertideError, match="adapter"):
-        tiny.session(NEEDS_MORE).push(audio("river"))
+@pytest.mark.parametrize(
+    "path", sorted(attachments.BUNDLED.rglob("*.npz")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_an_attachment_of_the_package_belongs_to_its_checkpoint(path: Path) -> None:
+    """By its tensors, so that it is found for any file that they come in."""
+    checkpoint = usual(path.parent.name).model.checkpoint
+    assert path in attachments.iter_elsewhere(checkpoint)
 
 
 def test_subtitles(tmp_path: Path) -> None:
